@@ -1,7 +1,7 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
-use crate::hybrid::{Feed, Hybrid, Mixer};
 use crate::chain::Chain;
+use crate::hybrid::{Feed, Hybrid, Mixer};
 use crate::network::{Network, Stage};
 use crate::pipeline::Pipeline;
 use crate::quantization::Quantization;

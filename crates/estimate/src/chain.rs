@@ -7,6 +7,8 @@ use crate::network::{Piece, convolution, linear, norm, table};
 pub struct Chain {
     /// The steps.
     pub steps: Vec<Step>,
+    /// Values that a caller's variable holds, each with the step until which it does.
+    pub held: Vec<[usize; 2]>,
 }
 
 /// An operator.
@@ -114,6 +116,11 @@ impl Draft {
         self.chain.steps[at].module = module;
         self.chain.steps[at].weight = Some(weight);
         at
+    }
+
+    /// A caller's variable holds a value until here, as Python's do while a module runs.
+    pub(crate) fn hold(&mut self, x: usize) {
+        self.chain.held.push([x, self.chain.steps.len() - 1]);
     }
 
     /// Sizes of a value.

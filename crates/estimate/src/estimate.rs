@@ -515,7 +515,9 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
                 .to_owned(),
             Keep::Loss => "the script keeps only the loss".to_owned(),
         });
-        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_)) {
+        if setup.loss == Loss::Labels
+            && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_))
+        {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
         }
         all.push(

@@ -105,6 +105,12 @@ fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option
     })
 }
 
+/// A share in percent, to a tenth.
+fn percent(share: u64, of: u64) -> f64 {
+    let thousandths = u32::try_from(share.saturating_mul(1000) / of.max(1)).unwrap_or(u32::MAX);
+    f64::from(thousandths) / 10.0
+}
+
 /// The estimate of a generation.
 pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: &Setup) -> Estimate {
     let shares: Vec<Share> =
@@ -149,7 +155,8 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
         .collect();
     terms.push(term(highest.map_or("", |share| share.label), Category::Temporary, temporary));
     terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
-    let band = |percent: u64| peak / 100 * percent;
+    // Weights are exact; a forward pass may need half as much or half as much again.
+    let band = temporary / 2;
     let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
     let mut assumptions = architecture.assumptions.clone();
     assumptions.push(format!(
@@ -175,10 +182,10 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
         breakdown: Breakdown { parameter: weights, temporary, ..Breakdown::default() },
         terms,
         error_band: ErrorBand {
-            low_bytes: peak.saturating_sub(band(25)),
-            high_bytes: peak.saturating_add(band(25)),
-            percent: 25.0,
-            evidence: "derived from the shapes of the layers, not compared with runs",
+            low_bytes: peak.saturating_sub(band),
+            high_bytes: peak.saturating_add(band),
+            percent: percent(band, peak),
+            evidence: "the weights exactly, a forward pass from the shapes of its layers, within a half",
         },
         assumptions,
     }

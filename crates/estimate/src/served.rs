@@ -237,7 +237,9 @@ impl Architecture {
                 tied: body.tied,
                 ..empty
             },
-            Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_) | Body::Pipeline(_) | Body::Unknown(_) => return None,
+            Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_) | Body::Pipeline(_) | Body::Unknown(_) => {
+                return None;
+            }
         })
     }
 }
@@ -262,7 +264,11 @@ fn vision(tower: &crate::network::Stage) -> ServedVision {
         patches,
         most_patches: tokens_of_largest.saturating_mul(patches / tokens.max(1)),
         tokens: tokens_of_largest,
-        outputs: tower.after.iter().filter(|piece| piece.name == "deepstack_merger_list.norm").fold(1, |sum, _| sum + 1),
+        outputs: tower
+            .after
+            .iter()
+            .filter(|piece| piece.name == "deepstack_merger_list.norm")
+            .fold(1, |sum, _| sum + 1),
         is_gated: tower.layers.iter().flat_map(|(_, pieces)| pieces).any(|piece| piece.name.contains("gate_proj")),
     }
 }

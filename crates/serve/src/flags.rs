@@ -207,7 +207,7 @@ flags! {
     "tensor-parallel-size" ["tp" "tp-size"] VS, None, "N", "Tensor-parallel ranks", count!(tensor);
     "pipeline-parallel-size" ["pp" "pp-size"] VS, None, "N", "Pipeline stages", count!(pipeline);
     "data-parallel-size" ["dp" "dp-size"] VS, None, "N", "Data-parallel replicas, each on its own GPUs", count!(data);
-    "enable-expert-parallel" [] V, None, "", "Divide experts as wholes", switch!(expert_parallel, true);
+    "enable-expert-parallel" [] V, Some(Version::new(0, 8, 0)), "", "Divide experts as wholes", switch!(expert_parallel, true);
     "decode-context-parallel-size" ["dcp"] V, Some(Version::new(0, 10, 2)), "N", "Ranks that divide the tokens of a cache", count!(decode_context);
     "enforce-eager" [] V, None, "", "No CUDA graphs", switch!(eager, true);
     "enable-chunked-prefill" [] V, None, "", "Prefill in pieces", switch!(chunked_prefill, Some(true));
@@ -242,7 +242,7 @@ flags! {
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };
-    "mamba-ssm-cache-dtype" [] V, None, "TYPE", "The type of recurrent states: `auto`, `float32`, `float16`, …", |settings, flag, value| {
+    "mamba-ssm-cache-dtype" [] V, Some(Version::new(0, 10, 1)), "TYPE", "The type of recurrent states: `auto`, `float32`, `float16`, …", |settings, flag, value| {
         settings.state_bytes = match value {
             "auto" => None,
             "float32" => Some(4),
@@ -251,12 +251,12 @@ flags! {
         };
         Ok(())
     };
-    "language-model-only" [] V, None, "", "No images, and no encoder of them", switch!(text_only, true);
+    "language-model-only" [] V, Some(Version::new(0, 17, 0)), "", "No images, and no encoder of them", switch!(text_only, true);
     "limit-mm-per-prompt" [] V, None, "JSON", "Images and videos of a prompt; without any, their encoder is not loaded", |settings, flag, value| {
         settings.text_only = flag.limits(value)?.iter().all(|limit| *limit == 0);
         Ok(())
     };
-    "skip-mm-profiling" [] V, None, "", "Do not profile the encoder of images", switch!(skips_images, true);
+    "skip-mm-profiling" [] V, Some(Version::new(0, 10, 1)), "", "Do not profile the encoder of images", switch!(skips_images, true);
     "enable-dp-attention" [] S, None, "", "Attention in the data-parallel replicas, on their share of the ranks", switch!(attention_replicas, true);
     "mem-fraction-static" [] S, None, "SHARE", "Share of the free memory for weights and cache", share!(memory_share);
     "context-length" [] S, None, "N", "The longest sequence", count!(max_len);

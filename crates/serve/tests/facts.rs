@@ -2,7 +2,7 @@
 
 use highwater_driver::CardOrSize;
 use highwater_estimate::read::configuration;
-use highwater_serve::{Answer, FLAGS, Flag, Loading, Model, Question, RefusalKind, Release, Settings};
+use highwater_serve::{Answer, FLAGS, Flag, Loading, Model, Question, RefusalKind, Release, ServeError, Settings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -377,10 +377,8 @@ fn a_prompt_without_images_profiles_none() {
     assert!((with - 2.31).abs() < 0.15, "{with}");
     let (unprofiled, same) = cache(&[("skip-mm-profiling", "")]);
     assert!(unprofiled > with + 1.0 && same == weights, "{unprofiled}");
-    for none in [("limit-mm-per-prompt", r#"{"image": 0, "video": {"count": 0}}"#), ("language-model-only", "")] {
-        let (text, fewer) = cache(&[none]);
-        assert!(text > unprofiled && fewer < weights, "{text}");
-    }
+    let (text, fewer) = cache(&[("limit-mm-per-prompt", r#"{"image": 0, "video": {"count": 0}}"#)]);
+    assert!(text > unprofiled && fewer < weights, "{text}");
     assert_eq!(cache(&[("limit-mm-per-prompt", "image=2,video=0")]).1, weights);
 }
 
@@ -397,4 +395,18 @@ fn limits_that_cannot_be_read_are_refused() {
         let refused = Flag::named("limit-mm-per-prompt").unwrap().set(&mut Settings::default(), value).unwrap_err();
         assert!(refused.to_string().contains("is not JSON such as"), "{refused}");
     }
+}
+
+/// `--language-model-only` is in the sources of 0.17.1, and not in those of 0.16.0.
+#[test]
+fn a_release_before_a_flag_does_not_have_it() {
+    let flags = [("language-model-only", "")];
+    let mut settings = Settings::default();
+    Flag::named("language-model-only").unwrap().set(&mut settings, "").unwrap();
+    let of = |engine: &str| settings.check(&Release::parse(engine).unwrap());
+    assert!(matches!(of("vllm@0.16.0"), Err(ServeError::NotYet { name: "language-model-only", .. })));
+    assert!(of("vllm@0.17.0").is_ok());
+    let model = named("qwen3-vl-30b-a3b");
+    let text = ask(&model, "vllm@0.24.0", "h100", &flags);
+    assert!(text.kv_cache_bytes > ask(&model, "vllm@0.24.0", "h100", &[]).kv_cache_bytes);
 }

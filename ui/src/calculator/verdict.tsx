@@ -25,7 +25,8 @@ export function Verdict({document}: {document: EstimateDocument}) {
         {document.model}, {count(document.parameters)} parameters
         {document.trainable_parameters !== document.parameters &&
           `, ${count(document.trainable_parameters)} of them or of adapters trained`}
-        ; batch {count(setup.batch)}, {count(setup.seq)} tokens, {setup.dtype}
+        ; batch {count(setup.batch)}, {document.activations_per_token > 0 && `${count(setup.seq)} tokens, `}
+        {setup.dtype}
         {setup.autocast && `, autocast to ${setup.autocast}`}
         {setup.checkpointing && ', checkpointing'}
       </p>

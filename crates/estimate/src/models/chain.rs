@@ -30,6 +30,9 @@ impl ChainModel {
                 last[*input] = at;
             }
         }
+        for [value, until] in &chain.held {
+            last[*value] = last[*value].max(*until);
+        }
         let mut last_uses = vec![Vec::new(); chain.steps.len()];
         for (value, at) in last.into_iter().enumerate().filter(|(value, at)| at > value) {
             last_uses[at].push(value);

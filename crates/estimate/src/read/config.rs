@@ -223,7 +223,11 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "segformer" => Some(("segformer", Evidence::Shapes, Body::Chain(convolutions::segformer(&mut fields)?))),
         "detr" => Some(("detr", Evidence::Shapes, Body::Chain(convolutions::detr(&mut fields)?))),
         "clip_text_model" => Some(("clip", Evidence::Shapes, Body::Network(networks::clip_text(map)?))),
-        "t5" | "mt5" | "umt5" if fields.words(&["architectures"]).is_some_and(|names| names.iter().any(|name| name.ends_with("EncoderModel"))) => {
+        "t5" | "mt5" | "umt5"
+            if fields
+                .words(&["architectures"])
+                .is_some_and(|names| names.iter().any(|name| name.ends_with("EncoderModel"))) =>
+        {
             Some(("t5", Evidence::Shapes, Body::Network(networks::t5_encoder(map, model_type == "umt5")?)))
         }
         "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),

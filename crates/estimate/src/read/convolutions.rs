@@ -80,6 +80,7 @@ impl Norms {
         let scaled = draft.same("frozen norm: scaled", Op::Copy, x);
         let shifted = draft.same("frozen norm output", Op::Copy, scaled);
         draft.chain.steps[shifted].buffer_bytes = draft.shape(x)[0].saturating_mul(16);
+        draft.hold(x);
         draft.part = part;
         shifted
     }
@@ -137,6 +138,7 @@ impl ResNet {
         draft.part = "convolutions";
         draft.is_frozen = frozen_stages > 0;
         let stem = Window { stride: 2, ..plain(self.embedding, 7) };
+        let pixels = x;
         let x = draft.convolution(format!("{prefix}embedder.embedder.convolution"), x, stem);
         let x = norms.after(draft, format!("{prefix}embedder.embedder.normalization"), x);
         let x = draft.same("activation function", Op::OfOutput, x);
@@ -144,15 +146,20 @@ impl ResNet {
             let [channels, height, width] = [0, 1, 2].map(|at| draft.shape(x)[at]);
             [channels, height.div_ceil(2), width.div_ceil(2)]
         };
-        let mut x = draft.reshape("pooled maximum", Op::Pool, x, &pooled);
+        let pooled = draft.reshape("pooled maximum", Op::Pool, x, &pooled);
+        let mut x = pooled;
         for (stage, (hidden, depth)) in self.hidden.iter().zip(&self.depths).enumerate() {
             draft.is_frozen = stage + 1 < frozen_stages;
+            let of_stage = x;
             for layer in 0..*depth {
                 let is_reduced = layer == 0 && (stage > 0 || self.first_is_reduced);
                 let module = format!("{prefix}encoder.stages.{stage}.layers.{layer}.");
                 x = self.layer(draft, &module, x, *hidden, if is_reduced { 2 } else { 1 }, norms);
             }
+            draft.hold(of_stage);
         }
+        draft.hold(pixels);
+        draft.hold(pooled);
         draft.is_frozen = false;
         x
     }
@@ -172,11 +179,13 @@ impl ResNet {
         let count = windows.len();
         let mut inner = x;
         for (at, window) in windows.into_iter().enumerate() {
+            let given = inner;
             inner = draft.convolution(format!("{module}layer.{at}.convolution"), inner, window);
             inner = norms.after(draft, format!("{module}layer.{at}.normalization"), inner);
             if at + 1 < count {
                 inner = draft.same("activation function", Op::OfOutput, inner);
             }
+            draft.hold(given);
         }
         let shortcut = if draft.shape(x)[0] != hidden || stride != 1 {
             let window = Window { stride, ..plain(hidden, 1) };
@@ -186,7 +195,9 @@ impl ResNet {
             x
         };
         let sum = draft.sum("residual", Op::AddInto, inner, shortcut);
-        draft.same("activation function", Op::OfOutput, sum)
+        let output = draft.same("activation function", Op::OfOutput, sum);
+        draft.hold(x);
+        output
     }
 }
 
@@ -232,7 +243,8 @@ pub(super) fn segformer(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     ];
     as_long(&lists, stages)?;
     bounded(&depths)?;
-    let classifies = fields.words(&["architectures"]).is_some_and(|names| names[..] == ["SegformerForImageClassification"]);
+    let classifies =
+        fields.words(&["architectures"]).is_some_and(|names| names[..] == ["SegformerForImageClassification"]);
     let labels = labels(fields)?;
     let mut draft = Draft::default();
     let channels = fields.count_if(&["num_channels"])?.unwrap_or(3);
@@ -256,7 +268,8 @@ pub(super) fn segformer(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
         for layer in 0..depths[stage] {
             let module = format!("{module}blocks.{layer}.");
             let sides = [height, length];
-            tokens = segformer_layer(&mut draft, &module, tokens, sides, heads[stage], reductions[stage], ratios[stage]);
+            tokens =
+                segformer_layer(&mut draft, &module, tokens, sides, heads[stage], reductions[stage], ratios[stage]);
         }
         tokens = draft.norm(format!("{module}layer_norm"), tokens);
         x = draft.reshape("image of the stage", Op::Copy, tokens, &[width, height, length]);
@@ -282,8 +295,12 @@ pub(super) fn segformer(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
         let fused = draft.convolution("decode_head.linear_fuse", joined, plain(width, 1));
         let normed = draft.batch_norm("decode_head.batch_norm", fused);
         let active = draft.same("activation function", Op::OfOutput, normed);
-        let dropped = draft.same("dropout", Op::Dropout(fields.probability(&["classifier_dropout_prob"], 0.1)?), active);
+        let dropped =
+            draft.same("dropout", Op::Dropout(fields.probability(&["classifier_dropout_prob"], 0.1)?), active);
         draft.convolution("decode_head.classifier", dropped, Window::new(labels, 1));
+        for value in outputs.iter().chain(&grown) {
+            draft.hold(*value);
+        }
     }
     fields.assumptions.push(format!("an image of {SEGFORMER_SIDE} × {SEGFORMER_SIDE}"));
     finished(draft)
@@ -332,7 +349,8 @@ fn segformer_layer(
 /// The backbone of a DETR: a `ResNet` of timm or of transformers.
 fn backbone(fields: &Fields<'_>) -> Result<(ResNet, usize), ConfigError> {
     let inner = fields.object("backbone_config");
-    let name = inner.and_then(|inner| inner.get("backbone")).or_else(|| fields.any(&["backbone"]).map(|(_, name)| name));
+    let name =
+        inner.and_then(|inner| inner.get("backbone")).or_else(|| fields.any(&["backbone"]).map(|(_, name)| name));
     let name = name.and_then(Value::as_str);
     let own = |map: &Map<String, Value>| map.get("model_type").and_then(Value::as_str) == Some("resnet");
     if let Some(map) = inner.filter(|map| own(map)) {
@@ -371,8 +389,10 @@ pub(super) fn detr(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     for heads in heads {
         super::config::heads_divide(width, heads)?;
     }
-    let inner =
-        [fields.count_if(&["encoder_ffn_dim"])?.unwrap_or(2048), fields.count_if(&["decoder_ffn_dim"])?.unwrap_or(2048)];
+    let inner = [
+        fields.count_if(&["encoder_ffn_dim"])?.unwrap_or(2048),
+        fields.count_if(&["decoder_ffn_dim"])?.unwrap_or(2048),
+    ];
     let labels = labels(fields)?.saturating_add(1);
     let is_learned = fields.word(&["position_embedding_type"])? == Some("learned");
     let mut draft = Draft::default();
@@ -411,7 +431,8 @@ pub(super) fn detr(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     let objects = draft.norm("model.decoder.layernorm", objects);
     let mut boxes = objects;
     for layer in 0..3_u64 {
-        boxes = draft.product(format!("bbox_predictor.layers.{layer}"), boxes, if layer == 2 { 4 } else { width }, true);
+        boxes =
+            draft.product(format!("bbox_predictor.layers.{layer}"), boxes, if layer == 2 { 4 } else { width }, true);
         let name = if layer == 2 { "boxes" } else { "activation function" };
         boxes = draft.same(name, Op::OfOutput, boxes);
     }

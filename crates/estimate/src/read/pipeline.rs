@@ -37,7 +37,8 @@ pub(super) fn pipeline(class: &str, map: &Map<String, Value>) -> Result<Architec
     let name: String = class.chars().take(60).collect();
     let refused = |reason: String| ConfigError::NotComputed { name: name.clone(), reason };
     let known = PIPELINES.iter().find(|(known, ..)| *known == class);
-    let (_, doubles, text_tokens) = known.ok_or_else(|| refused("this pipeline of diffusers is not computed".to_owned()))?;
+    let (_, doubles, text_tokens) =
+        known.ok_or_else(|| refused("this pipeline of diffusers is not computed".to_owned()))?;
     let given = map.get("components").and_then(Value::as_object);
     let given = given.ok_or_else(|| {
         refused("the configurations of its models are not there: give the pipeline's directory".to_owned())

@@ -35,11 +35,9 @@ fn plain_options(class: &str, fields: &Fields<'_>) -> Result<(), ConfigError> {
             return not_computed(format!("its `{name}` is not computed"));
         }
     }
-    for (name, usual) in [
-        ("resnet_time_scale_shift", "default"),
-        ("attention_type", "default"),
-        ("time_embedding_type", "positional"),
-    ] {
+    for (name, usual) in
+        [("resnet_time_scale_shift", "default"), ("attention_type", "default"), ("time_embedding_type", "positional")]
+    {
         match fields.word(&[name])? {
             None => {}
             Some(word) if word == usual => {}
@@ -90,7 +88,9 @@ impl Blocks<'_> {
             draft.convolution(format!("{module}conv_shortcut"), x, Window::new(outputs, 1))
         };
         let sum = draft.sum("residual", Op::Add, shortcut, inner);
-        draft.same("residual, scaled", Op::Copy, sum)
+        let scaled = draft.same("residual, scaled", Op::Copy, sum);
+        draft.hold(x);
+        scaled
     }
 
     /// Attention of an image over itself, with a norm before it.
@@ -100,7 +100,8 @@ impl Blocks<'_> {
         let [channels, height, width] = [0, 1, 2].map(|at| draft.shape(x)[at]);
         let tokens = draft.as_tokens(x);
         let normed = draft.norm(format!("{module}group_norm"), tokens);
-        let [q, k, v] = ["to_q", "to_k", "to_v"].map(|name| draft.product(format!("{module}{name}"), normed, channels, true));
+        let [q, k, v] =
+            ["to_q", "to_k", "to_v"].map(|name| draft.product(format!("{module}{name}"), normed, channels, true));
         let attended = draft.attention([q, k, v], heads);
         let output = draft.product(format!("{module}to_out.0"), attended, channels, true);
         let image = draft.reshape("positions as an image", Op::View, output, &[channels, height, width]);
@@ -172,7 +173,9 @@ impl Blocks<'_> {
         let [channels, height, width] = [0, 1, 2].map(|at| self.draft.shape(x)[at]);
         let sides = [channels, height.saturating_mul(2), width.saturating_mul(2)];
         let grown = self.draft.reshape("enlarged", Op::Copy, x, &sides);
-        self.draft.convolution(format!("{module}conv"), grown, Window::new(channels, 3))
+        let output = self.draft.convolution(format!("{module}conv"), grown, Window::new(channels, 3));
+        self.draft.hold(x);
+        output
     }
 
     /// The end: a norm, an activation function, a convolution.
@@ -301,8 +304,10 @@ pub(super) fn unet(class: &str, fields: &mut Fields<'_>, sides: Option<[u64; 2]>
     x = work.residual("mid_block.resnets.1.", x, channels[last]);
     for (place, at) in (0..blocks).rev().enumerate() {
         let kind = attends(class, up[place])?;
+        let mut of_block = vec![x];
         for layer in 0..=layers[at] {
             let skipped = kept.pop().unwrap_or(x);
+            of_block.push(skipped);
             let joined = work.draft.join(&[x, skipped]);
             x = work.residual(&format!("up_blocks.{place}.resnets.{layer}."), joined, channels[at]);
             x = attend(&mut work, &format!("up_blocks.{place}.attentions.{layer}."), x, kind, heads(at), depths[at]);
@@ -310,10 +315,16 @@ pub(super) fn unet(class: &str, fields: &mut Fields<'_>, sides: Option<[u64; 2]>
         if at > 0 {
             x = work.larger(&format!("up_blocks.{place}.upsamplers.0."), x);
         }
+        for value in of_block {
+            work.draft.hold(value);
+        }
     }
     let outputs = fields.count_if(&["out_channels"])?.unwrap_or(inputs);
     work.end("", x, outputs);
-    fields.assumptions.push(format!("latents of {} × {}; each convolution copies what it takes, as cuDNN's kernels do", sides[0], sides[1]));
+    fields.assumptions.push(format!(
+        "latents of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
+        sides[0], sides[1]
+    ));
     finished(draft)
 }
 
@@ -370,12 +381,14 @@ pub(super) fn autoencoder(class: &str, fields: &mut Fields<'_>, way: Way) -> Res
             let mut x = draft.convolution("encoder.conv_in", pixels, Window::new(channels[0], 3));
             let mut work = Blocks { draft: &mut draft, time: None, text: None, is_linear: false };
             for at in 0..blocks {
+                let of_block = x;
                 for layer in 0..layers {
                     x = work.residual(&format!("encoder.down_blocks.{at}.resnets.{layer}."), x, channels[at]);
                 }
                 if at + 1 < blocks {
                     x = work.smaller(&format!("encoder.down_blocks.{at}.downsamplers.0."), x);
                 }
+                work.draft.hold(of_block);
             }
             x = middle(&mut work, "encoder.", x, has_attention);
             x = work.end("encoder.", x, latent.saturating_mul(2));
@@ -395,12 +408,14 @@ pub(super) fn autoencoder(class: &str, fields: &mut Fields<'_>, way: Way) -> Res
     let mut work = Blocks { draft: &mut draft, time: None, text: None, is_linear: false };
     x = middle(&mut work, "decoder.", x, has_attention);
     for (place, at) in (0..blocks).rev().enumerate() {
+        let of_block = x;
         for layer in 0..=layers {
             x = work.residual(&format!("decoder.up_blocks.{place}.resnets.{layer}."), x, channels[at]);
         }
         if at > 0 {
             x = work.larger(&format!("decoder.up_blocks.{place}.upsamplers.0."), x);
         }
+        work.draft.hold(of_block);
     }
     let outputs = fields.count_if(&["out_channels"])?.unwrap_or(3);
     work.end("decoder.", x, outputs);
@@ -408,10 +423,12 @@ pub(super) fn autoencoder(class: &str, fields: &mut Fields<'_>, way: Way) -> Res
 }
 
 fn middle(work: &mut Blocks<'_>, module: &str, x: usize, has_attention: bool) -> usize {
-    let channels = work.draft.shape(x)[0];
+    let (of_block, channels) = (x, work.draft.shape(x)[0]);
     let mut x = work.residual(&format!("{module}mid_block.resnets.0."), x, channels);
     if has_attention {
         x = work.own_attention(&format!("{module}mid_block.attentions.0."), x, 1);
     }
-    work.residual(&format!("{module}mid_block.resnets.1."), x, channels)
+    x = work.residual(&format!("{module}mid_block.resnets.1."), x, channels);
+    work.draft.hold(of_block);
+    x
 }
