@@ -9,7 +9,9 @@ use crate::architecture::{Architecture, Body, Evidence};
 use crate::dtype::DType;
 use crate::reserve::{Reserve, replay};
 use crate::run::{Run, run};
-use crate::setup::{Attention, CacheKind, Keep, Loss, Mode, Optimizer, Quantisation, Setup, Sharding, TorchRelease};
+use crate::setup::{
+    Attention, CacheKind, Keep, Loss, Mode, Offload, Optimizer, Quantisation, Setup, Sharding, TorchRelease,
+};
 use crate::sharding::{shard, stage};
 use crate::tape::{Allocation, Books, Category, Event, Moment};
 use crate::{pipeline, unknown};
@@ -498,6 +500,14 @@ fn is_dry_run_only(setup: &Setup) -> bool {
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     let mut all = architecture.assumptions.clone();
+    let of_pipelines = [
+        ("height", setup.height.is_some()),
+        ("width", setup.width.is_some()),
+        ("offload", setup.offload != Offload::None),
+    ];
+    for (name, _) in of_pipelines.iter().filter(|(_, is_given)| *is_given) {
+        all.push(format!("`--{name}` is for pipelines of diffusers: it changes nothing here"));
+    }
     if let Some(quantization) = &architecture.quantization {
         all.push(match architecture.quantization_in(setup) {
             Some(_) => format!("the weights as the checkpoint has them: {}", quantization.label),

@@ -21,6 +21,8 @@ pub struct Pipeline {
     pub doubles_batch: bool,
     /// Tokens of a text.
     pub text_tokens: u64,
+    /// Whether a VAE in float16 whose configuration asks for it decodes in float32.
+    pub upcasts_decoder: bool,
 }
 
 /// A model of a pipeline.
@@ -73,7 +75,8 @@ struct Share {
 fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option<Share> {
     let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
     let architecture = component_at(component, sides).ok()?;
-    let upcasts = component.role == Role::Decoder
+    let upcasts = pipeline.upcasts_decoder
+        && component.role == Role::Decoder
         && setup.dtype == DType::Float16
         && component.config.get("force_upcast").and_then(Value::as_bool).unwrap_or(true);
     let dtype = if upcasts { DType::Float32 } else { setup.dtype };

@@ -54,7 +54,8 @@ pub(super) fn pipeline(class: &str, map: &Map<String, Value>) -> Result<Architec
             return Err(refused(format!("it has no configuration of a {what}")));
         }
     }
-    let pipeline = Pipeline { components, doubles_batch: *doubles, text_tokens: *text_tokens };
+    let upcasts_decoder = class == "StableDiffusionXLPipeline";
+    let pipeline = Pipeline { components, doubles_batch: *doubles, text_tokens: *text_tokens, upcasts_decoder };
     // Whatever is wrong with a model is said now.
     for component in &pipeline.components {
         component_at(component, [1024, 1024])?;
