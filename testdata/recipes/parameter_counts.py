@@ -135,6 +135,17 @@ PUBLISHED = [
     ("qwen2_moe", {"architectures": ["Qwen2MoeForCausalLM"], "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16, "hidden_act": "silu", "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": 0, "max_window_layers": 28, "decoder_sparse_step": 1, "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4, "num_experts": 60, "norm_topk_prob": False, "mlp_only_layers": [], "qkv_bias": True}),
 ]  # fmt: skip
 
+# What lies on the last layer is another by class.
+TOPS = [
+    ("llama", {**LLAMA, "architectures": ["LlamaForSequenceClassification"], "num_labels": 1}),
+    ("mistral", {**LLAMA, "num_key_value_heads": 2, "architectures": ["MistralModel"]}),
+    ("bert", {**BERT, "architectures": ["BertModel"]}),
+    ("bert", {**BERT, "architectures": ["BertForSequenceClassification"], "num_labels": 3}),
+    ("bert", {**BERT, "architectures": ["BertForTokenClassification"], "num_labels": 5}),
+    ("xlm-roberta", {**BERT, "architectures": ["XLMRobertaModel"]}),
+    ("xlm-roberta", {**BERT, "architectures": ["XLMRobertaForSequenceClassification"], "num_labels": 1}),
+]  # fmt: skip
+
 # UNets and autoencoders as published.
 UNETS = [
     ("UNet2DConditionModel", {"in_channels": 4, "out_channels": 4, "sample_size": 64, "block_out_channels": [320, 640, 1280, 1280], "layers_per_block": 2, "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"], "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"], "cross_attention_dim": 768, "attention_head_dim": 8, "transformer_layers_per_block": 1, "use_linear_projection": False}),
@@ -236,7 +247,7 @@ def count_diffusers(kind, fields):
 
 
 def main():
-    kinds = [(count, "model_type", CONFIGS + TODAY), (count_seeing, "model_type", SEEING), (count_published, "model_type", PUBLISHED), (count_diffusers, "_class_name", DIFFUSERS + UNETS)]
+    kinds = [(count, "model_type", CONFIGS + TODAY), (count_seeing, "model_type", SEEING), (count_published, "model_type", PUBLISHED + TOPS), (count_diffusers, "_class_name", DIFFUSERS + UNETS)]
     with open(sys.argv[1], "w") as out:
         for counts, key, configs in kinds:
             for kind, fields in configs:

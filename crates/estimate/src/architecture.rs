@@ -122,6 +122,8 @@ pub struct Decoder {
     pub mlp_bias: bool,
     /// Bias of the head.
     pub head_bias: bool,
+    /// What lies on the last layer.
+    pub top: Top,
     /// Whether query, key and value are one product.
     pub qkv: Qkv,
     /// How the MLP is made.
@@ -324,6 +326,24 @@ pub struct Bert {
     pub tied: bool,
     /// Whether it is `RoBERTa`.
     pub is_roberta: bool,
+    /// What lies on the last layer.
+    pub top: Top,
+}
+
+/// What lies on the last layer of a language model, as `architectures` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// A head for the words of the vocabulary.
+    Words,
+    /// A classifier with so many labels, of the sequence or of each token.
+    Labels {
+        /// The labels.
+        count: u64,
+        /// Whether each token has one.
+        of_tokens: bool,
+    },
+    /// Nothing, as in models that embed texts.
+    Nothing,
 }
 
 /// `ModernBERT`.

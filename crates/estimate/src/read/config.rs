@@ -11,7 +11,7 @@ use super::quantization::quantization;
 use super::{convolutions, diffusion, hybrids, networks, pipeline, unet};
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, ModernBert,
-    ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
+    ModernBertBiases, QkNorm, T5, Top, Unknown, Vit, Whisper,
 };
 use crate::dtype::DType;
 use crate::hybrid::Hybrid;
@@ -157,8 +157,9 @@ fn with_towers(
         "mistral3" => "mistral",
         other => other,
     });
-    // The outer configuration says whether the head is tied, where both say it.
+    // The outer configuration says whether the head is tied, where both say it, and which class it is.
     let mut text = text.clone();
+    text.remove("architectures");
     if let Some(tied) = map.get("tie_word_embeddings").filter(|tied| tied.is_boolean()) {
         text.insert("tie_word_embeddings".to_owned(), tied.clone());
     }
@@ -242,10 +243,11 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
             })
             .transpose()?,
     };
-    let (family, evidence, body) = match known {
+    let (family, mut evidence, body) = match known {
         Some(known) => known,
         None => unknown(model_type, &mut fields)?,
     };
+    check_class(family, &mut fields, &mut evidence)?;
     let max_positions = match &body {
         Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) | Body::Chain(_) | Body::Pipeline(_) => None,
         Body::Whisper(whisper) => Some(whisper.target_positions),
@@ -266,6 +268,42 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         counted_parameters: None,
         assumptions: fields.assumptions,
     })
+}
+
+/// What `architectures` says to lie on the last layer.
+fn top(fields: &mut Fields<'_>) -> Result<Top, ConfigError> {
+    let class = fields.words(&["architectures"]).and_then(|names| names.first().copied()).unwrap_or_default();
+    let of_tokens = class.ends_with("ForTokenClassification");
+    if of_tokens || class.ends_with("ForSequenceClassification") {
+        return Ok(Top::Labels { count: convolutions::labels(fields)?, of_tokens });
+    }
+    Ok(if class.ends_with("Model") && !class.ends_with("LMHeadModel") { Top::Nothing } else { Top::Words })
+}
+
+/// Refuses classes that leave out half of the model that is computed, and names those whose head is another.
+fn check_class(family: &str, fields: &mut Fields<'_>, evidence: &mut Evidence) -> Result<(), ConfigError> {
+    let Some(class) = fields.words(&["architectures"]).and_then(|names| names.first().copied()) else { return Ok(()) };
+    let half: &[&str] = match family {
+        "clip" | "siglip" => &["ForImageClassification"],
+        "bart" | "whisper" | "t5" => &["ForCausalLM", "ForAudioClassification"],
+        _ => &[],
+    };
+    if half.iter().any(|end| class.ends_with(end)) {
+        return Err(ConfigError::NotComputed {
+            name: family.to_owned(),
+            reason: format!("its class `{}` is not computed", class.chars().take(60).collect::<String>()),
+        });
+    }
+    let other = ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"];
+    let has_top = !matches!(family, "modernbert" | "gpt2" | "bart" | "t5" | "wav2vec2");
+    if other.iter().any(|end| class.ends_with(end)) && !(has_top && class.ends_with("Classification")) {
+        fields.assumptions.push(format!(
+            "`architectures` names `{}`: estimated with the head that the family has for its vocabulary",
+            class.chars().take(60).collect::<String>()
+        ));
+        *evidence = (*evidence).max(Evidence::Shapes);
+    }
+    Ok(())
 }
 
 fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
@@ -323,6 +361,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
             None => fields.flag(&["mlp_bias"], false)?,
         },
         head_bias: family.fixed.head,
+        top: top(fields)?,
         qkv: family.qkv,
         mlp: family.mlp,
         activation,
@@ -565,6 +604,7 @@ fn bert(fields: &mut Fields<'_>, is_roberta: bool) -> Result<Body, ConfigError> 
         ),
         tied: fields.flag(&["tie_word_embeddings"], true)?,
         is_roberta,
+        top: top(fields)?,
     }))
 }
 
