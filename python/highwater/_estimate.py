@@ -132,6 +132,9 @@ def estimate(
     mode: str = ...,
     new_tokens: int = ...,
     cache: str = ...,
+    height: int | None = ...,
+    width: int | None = ...,
+    offload: str = ...,
     accumulation: int = ...,
     lora_rank: int | None = ...,
     lora_targets: str = ...,
@@ -163,6 +166,9 @@ def estimate(
     mode: str = "train",
     new_tokens: int = 64,
     cache: str = "dynamic",
+    height: int | None = None,
+    width: int | None = None,
+    offload: str = "none",
     accumulation: int = 1,
     lora_rank: int | None = None,
     lora_targets: str = "query-value",
@@ -204,6 +210,9 @@ def estimate(
     mode, new_tokens, cache
         ``"train"``, ``"forward"`` or ``"generate"``; for the last, the number of tokens, and the KV cache: ``"dynamic"``,
         ``"static"``, or its bits ``"8"``, ``"4"``, ``"2"``.
+    height, width, offload
+        The image that a pipeline of diffusers generates, and the weights that wait in the host's memory: ``"none"``, those of models
+        that do not run, ``"model"``, or those of modules that do not run, ``"sequential"``.
     accumulation
         Micro-batches of a step.
     lora_rank, lora_targets, lora_dropout, quantise

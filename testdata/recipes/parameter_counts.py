@@ -124,6 +124,38 @@ DIFFUSERS = [
     ("QwenImageTransformer2DModel", {"num_layers": 2, "attention_head_dim": 16, "num_attention_heads": 4, "joint_attention_dim": 40, "axes_dims_rope": [4, 6, 6]}),
 ]  # fmt: skip
 
+# Models as published, counted as the class of their `architectures`.
+PUBLISHED = [
+    ("resnet", {"architectures": ["ResNetForImageClassification"], "num_channels": 3, "embedding_size": 64, "hidden_sizes": [256, 512, 1024, 2048], "depths": [3, 4, 6, 3], "layer_type": "bottleneck", "hidden_act": "relu", "downsample_in_first_stage": False, "downsample_in_bottleneck": False, "num_labels": 1000}),
+    ("resnet", {"architectures": ["ResNetForImageClassification"], "num_channels": 3, "embedding_size": 64, "hidden_sizes": [64, 128, 256, 512], "depths": [2, 2, 2, 2], "layer_type": "basic", "hidden_act": "relu", "downsample_in_first_stage": False, "downsample_in_bottleneck": False, "num_labels": 1000}),
+    ("segformer", {"architectures": ["SegformerForSemanticSegmentation"], "num_channels": 3, "num_encoder_blocks": 4, "depths": [2, 2, 2, 2], "sr_ratios": [8, 4, 2, 1], "hidden_sizes": [32, 64, 160, 256], "patch_sizes": [7, 3, 3, 3], "strides": [4, 2, 2, 2], "num_attention_heads": [1, 2, 5, 8], "mlp_ratios": [4, 4, 4, 4], "decoder_hidden_size": 256, "num_labels": 150}),
+    ("segformer", {"architectures": ["SegformerForImageClassification"], "num_channels": 3, "num_encoder_blocks": 4, "depths": [3, 6, 40, 3], "sr_ratios": [8, 4, 2, 1], "hidden_sizes": [64, 128, 320, 512], "patch_sizes": [7, 3, 3, 3], "strides": [4, 2, 2, 2], "num_attention_heads": [1, 2, 5, 8], "mlp_ratios": [4, 4, 4, 4], "decoder_hidden_size": 768, "num_labels": 1000}),
+    ("detr", {"architectures": ["DetrForObjectDetection"], "num_queries": 100, "encoder_layers": 6, "encoder_ffn_dim": 2048, "encoder_attention_heads": 8, "decoder_layers": 6, "decoder_ffn_dim": 2048, "decoder_attention_heads": 8, "d_model": 256, "num_labels": 91, "backbone_config": {"model_type": "resnet", "hidden_sizes": [256, 512, 1024, 2048], "depths": [3, 4, 6, 3], "layer_type": "bottleneck"}}),
+    ("nemotron_h", {"architectures": ["NemotronHForCausalLM"], "vocab_size": 131072, "hidden_size": 4096, "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp"], "tie_word_embeddings": False, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 4096, "attention_bias": False, "intermediate_size": 21504, "mlp_hidden_act": "relu2", "mlp_bias": False, "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8, "conv_kernel": 4, "use_conv_bias": True, "mamba_proj_bias": False, "n_routed_experts": 8, "n_shared_experts": 1, "moe_intermediate_size": 7688, "moe_shared_expert_intermediate_size": 7688, "num_experts_per_tok": 2, "norm_topk_prob": True, "use_bias": False}),
+    ("qwen2_moe", {"architectures": ["Qwen2MoeForCausalLM"], "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16, "hidden_act": "silu", "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": 0, "max_window_layers": 28, "decoder_sparse_step": 1, "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4, "num_experts": 60, "norm_topk_prob": False, "mlp_only_layers": [], "qkv_bias": True}),
+]  # fmt: skip
+
+# What lies on the last layer is another by class.
+TOPS = [
+    ("llama", {**LLAMA, "architectures": ["LlamaForSequenceClassification"], "num_labels": 1}),
+    ("mistral", {**LLAMA, "num_key_value_heads": 2, "architectures": ["MistralModel"]}),
+    ("bert", {**BERT, "architectures": ["BertModel"]}),
+    ("bert", {**BERT, "architectures": ["BertForSequenceClassification"], "num_labels": 3}),
+    ("bert", {**BERT, "architectures": ["BertForTokenClassification"], "num_labels": 5}),
+    ("xlm-roberta", {**BERT, "architectures": ["XLMRobertaModel"]}),
+    ("xlm-roberta", {**BERT, "architectures": ["XLMRobertaForSequenceClassification"], "num_labels": 1}),
+]  # fmt: skip
+
+# UNets and autoencoders as published.
+UNETS = [
+    ("UNet2DConditionModel", {"in_channels": 4, "out_channels": 4, "sample_size": 64, "block_out_channels": [320, 640, 1280, 1280], "layers_per_block": 2, "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"], "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"], "cross_attention_dim": 768, "attention_head_dim": 8, "transformer_layers_per_block": 1, "use_linear_projection": False}),
+    ("UNet2DConditionModel", {"in_channels": 4, "out_channels": 4, "sample_size": 96, "block_out_channels": [320, 640, 1280, 1280], "layers_per_block": 2, "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"], "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"], "cross_attention_dim": 1024, "attention_head_dim": [5, 10, 20, 20], "transformer_layers_per_block": 1, "use_linear_projection": True}),
+    ("UNet2DConditionModel", {"in_channels": 4, "out_channels": 4, "sample_size": 128, "block_out_channels": [320, 640, 1280], "layers_per_block": 2, "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"], "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"], "cross_attention_dim": 2048, "attention_head_dim": [5, 10, 20], "transformer_layers_per_block": [1, 2, 10], "use_linear_projection": True, "addition_embed_type": "text_time", "addition_time_embed_dim": 256, "projection_class_embeddings_input_dim": 2816}),
+    ("UNet2DModel", {"in_channels": 3, "out_channels": 3, "sample_size": 32, "block_out_channels": [224, 448, 672, 896], "layers_per_block": 2, "down_block_types": ["DownBlock2D", "AttnDownBlock2D", "AttnDownBlock2D", "AttnDownBlock2D"], "up_block_types": ["AttnUpBlock2D", "AttnUpBlock2D", "AttnUpBlock2D", "UpBlock2D"], "attention_head_dim": 8}),
+    ("AutoencoderKL", {"in_channels": 3, "out_channels": 3, "sample_size": 1024, "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2, "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D"], "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D"], "latent_channels": 4, "use_quant_conv": True, "use_post_quant_conv": True}),
+    ("AutoencoderKL", {"in_channels": 3, "out_channels": 3, "sample_size": 1024, "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2, "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D"], "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D"], "latent_channels": 16, "use_quant_conv": False, "use_post_quant_conv": False}),
+]  # fmt: skip
+
 CONFIGS = [
     ("llama", LLAMA),
     ("llama", {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 2}),
@@ -199,6 +231,13 @@ def count_seeing(kind, fields):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def count_published(kind, fields):
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    with torch.device("meta"):
+        model = getattr(transformers, fields["architectures"][0])(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def count_diffusers(kind, fields):
     import diffusers
 
@@ -208,7 +247,7 @@ def count_diffusers(kind, fields):
 
 
 def main():
-    kinds = [(count, "model_type", CONFIGS + TODAY), (count_seeing, "model_type", SEEING), (count_diffusers, "_class_name", DIFFUSERS)]
+    kinds = [(count, "model_type", CONFIGS + TODAY), (count_seeing, "model_type", SEEING), (count_published, "model_type", PUBLISHED + TOPS), (count_diffusers, "_class_name", DIFFUSERS + UNETS)]
     with open(sys.argv[1], "w") as out:
         for counts, key, configs in kinds:
             for kind, fields in configs:

@@ -6,12 +6,16 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use highwater_estimate::read::{
-    Counted, Description, Model, catalogue_names, describe, named, safetensors_index, wanted_bytes,
+    Counted, Description, DescriptionError, Model, catalogue_names, describe, named, safetensors_index, wanted_bytes,
 };
 use highwater_problem::Problem;
+use serde_json::{Map, Value};
 
 /// The longest index of a model's weights that is read.
 const INDEX_LIMIT: u64 = 64 << 20;
+/// The longest configuration of a pipeline's model, and the models that one has at most.
+const PIPELINE_LIMIT: u64 = 1 << 20;
+const MOST_COMPONENTS: usize = 32;
 
 /// Finds and reads a model.
 ///
@@ -66,6 +70,10 @@ fn in_hub_cache(model: &str) -> Option<PathBuf> {
 }
 
 fn of_directory(directory: &Path) -> Result<Description, Problem> {
+    let index = directory.join("model_index.json");
+    if index.is_file() {
+        return of_pipeline(&index);
+    }
     let config = directory.join("config.json");
     let counted = count_in(directory)?;
     if config.is_file() {
@@ -77,6 +85,31 @@ fn of_directory(directory: &Path) -> Result<Description, Problem> {
     }
     let name = directory.file_name().map(|name| name.to_string_lossy().into_owned());
     Ok(Description { name, counted, ..Description::default() })
+}
+
+/// A pipeline of diffusers: its index, with the configuration of each model that has a directory beside it.
+fn of_pipeline(index: &Path) -> Result<Description, Problem> {
+    let json = |path: &Path| {
+        let (bytes, _) = read_start(path, PIPELINE_LIMIT)?;
+        serde_json::from_slice::<Value>(&bytes)
+            .map_err(|error| Problem::new(format!("`{}` is not JSON", path.display())).because(error))
+    };
+    let mut config = json(index)?;
+    let mut components = Map::new();
+    let models = config.as_object().into_iter().flatten().filter(|(_, value)| value.is_array());
+    for (name, _) in models.filter(|(name, _)| !name.contains(['/', '\\', '.'])).take(MOST_COMPONENTS) {
+        let path = index.with_file_name(name).join("config.json");
+        if path.is_file() {
+            components.insert(name.clone(), json(&path)?);
+        }
+    }
+    if let Some(map) = config.as_object_mut() {
+        map.insert("components".to_owned(), Value::Object(components));
+    }
+    let described = Description { config: Some(config), ..Description::default() };
+    let bad = |source| DescriptionError::Config { name: index.display().to_string(), source };
+    described.architecture().map_err(bad)?;
+    Ok(described)
 }
 
 /// What the headers of the weights in a directory list, if there are any.
@@ -91,6 +124,9 @@ fn count_in(directory: &Path) -> Result<Option<Counted>, Problem> {
 
 fn of_file(path: &Path) -> Result<Description, Problem> {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    if name == "model_index.json" {
+        return of_pipeline(path);
+    }
     let weights = if name.ends_with(".safetensors.index.json") {
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Description { name, counted: Some(of_index(path)?), ..Description::default() }

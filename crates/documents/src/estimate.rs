@@ -79,7 +79,7 @@ pub struct CardView {
     pub fits: bool,
     /// Whether it fits at the lower end only.
     pub may_fit: bool,
-    /// Spare bytes by the estimate itself, negative if it is more.
+    /// Spare bytes at the upper end of the error band, negative if the run may need more.
     pub spare_bytes: i64,
 }
 
@@ -210,7 +210,7 @@ fn may_fit(estimate: &Estimate, capacity: u64) -> bool {
 
 fn cards(estimate: &Estimate) -> Vec<CardView> {
     let view = |card: &Card| {
-        let spare = i128::from(card.memory_bytes) - i128::from(estimate.total_bytes);
+        let spare = i128::from(card.memory_bytes) - i128::from(estimate.highest_total_bytes());
         let spare_bytes = i64::try_from(spare).unwrap_or(i64::MIN);
         CardView {
             name: card.key,
@@ -221,4 +221,23 @@ fn cards(estimate: &Estimate) -> Vec<CardView> {
         }
     };
     CARDS.iter().map(view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_estimate::{Setup, read};
+
+    use super::*;
+
+    /// One rule: the spare bytes are those that are left when the run needs as much as its error band says at most.
+    #[test]
+    fn a_run_fits_where_bytes_are_spare() {
+        for (name, batch) in [("gpt2", 8), ("llama3.1-8b", 1), ("qwen-image", 1), ("jamba-v0.1", 1)] {
+            let view = EstimateView::new(&read::named(name).unwrap(), &Setup::training(batch, 512)).unwrap();
+            for card in &view.cards {
+                assert_eq!(card.fits, card.spare_bytes >= 0, "{name} on {}", card.name);
+                assert!(!(card.fits && card.may_fit));
+            }
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! What a model consists of, as far as memory goes: the numbers of its configuration, under one set of names.
 
+use crate::chain::Chain;
 use crate::hybrid::{Feed, Hybrid, Mixer};
 use crate::network::{Network, Stage};
+use crate::pipeline::Pipeline;
 use crate::quantization::Quantization;
 use crate::setup::{Mode, Quantisation, Setup};
 
@@ -67,6 +69,10 @@ pub enum Body {
     Whisper(Whisper),
     /// Stages given by the list of their weights: encoders, diffusion transformers.
     Network(Network),
+    /// Operators one by one: convolutional networks.
+    Chain(Chain),
+    /// Several models, one after the other.
+    Pipeline(Pipeline),
     /// Known by its size only.
     Unknown(Unknown),
 }
@@ -116,6 +122,8 @@ pub struct Decoder {
     pub mlp_bias: bool,
     /// Bias of the head.
     pub head_bias: bool,
+    /// What lies on the last layer.
+    pub top: Top,
     /// Whether query, key and value are one product.
     pub qkv: Qkv,
     /// How the MLP is made.
@@ -318,6 +326,24 @@ pub struct Bert {
     pub tied: bool,
     /// Whether it is `RoBERTa`.
     pub is_roberta: bool,
+    /// What lies on the last layer.
+    pub top: Top,
+}
+
+/// What lies on the last layer of a language model, as `architectures` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// A head for the words of the vocabulary.
+    Words,
+    /// A classifier with so many labels, of the sequence or of each token.
+    Labels {
+        /// The labels.
+        count: u64,
+        /// Whether each token has one.
+        of_tokens: bool,
+    },
+    /// Nothing, as in models that embed texts.
+    Nothing,
 }
 
 /// `ModernBERT`.
@@ -557,6 +583,7 @@ impl Architecture {
             Body::T5(body) => body.layers + body.decoder_layers,
             Body::Whisper(body) => body.layers + body.decoder_layers,
             Body::Network(body) => body.stages.iter().fold(0, |sum, stage| sum.saturating_add(stage.depth())),
+            Body::Chain(_) | Body::Pipeline(_) => 1,
             Body::Unknown(body) => body.layers.unwrap_or(1),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::setup::{
-    Attention, CacheKind, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, Sharding, TorchRelease,
+    Attention, CacheKind, Keep, LoraTargets, Loss, Mode, Offload, Optimizer, Quantisation, Sharding, TorchRelease,
 };
 
 /// A set of things with names, of which one is chosen.
@@ -97,6 +97,16 @@ impl Choice for CacheKind {
         let name = name.trim_end_matches("bit").trim_end_matches('-');
         Self::ALL.iter().find(|(known, ..)| *known == name).map(|&(_, value, _)| value)
     }
+}
+
+impl Choice for Offload {
+    const ALL: &'static [(&'static str, Offload, &'static str)] = &[
+        ("none", Offload::None, ""),
+        ("model", Offload::Model, "`enable_model_cpu_offload()`"),
+        ("sequential", Offload::Sequential, "`enable_sequential_cpu_offload()`"),
+    ];
+
+    const VALUE: &'static str = "KIND";
 }
 
 impl Choice for LoraTargets {

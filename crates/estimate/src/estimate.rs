@@ -9,10 +9,12 @@ use crate::architecture::{Architecture, Body, Evidence};
 use crate::dtype::DType;
 use crate::reserve::{Reserve, replay};
 use crate::run::{Run, run};
-use crate::setup::{Attention, CacheKind, Keep, Loss, Mode, Optimizer, Quantisation, Setup, Sharding, TorchRelease};
+use crate::setup::{
+    Attention, CacheKind, Keep, Loss, Mode, Offload, Optimizer, Quantisation, Setup, Sharding, TorchRelease,
+};
 use crate::sharding::{shard, stage};
 use crate::tape::{Allocation, Books, Category, Event, Moment};
-use crate::unknown;
+use crate::{pipeline, unknown};
 
 const MIB: u64 = 1 << 20;
 
@@ -171,6 +173,9 @@ pub const MOST_BYTES: u64 = 1 << 60;
 
 /// Estimates a model in a set-up.
 pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
+    if let Body::Pipeline(pipeline) = &architecture.body {
+        return pipeline::estimate(architecture, pipeline, setup);
+    }
     let own = stage(architecture, setup.parallel.pipeline);
     match run(&own, setup) {
         Some(run) => of_run(architecture, &own, setup, run),
@@ -180,6 +185,9 @@ pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
 
 /// The peak of requested memory alone, for searches.
 pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
+    if let Body::Pipeline(pipeline) = &architecture.body {
+        return pipeline::estimate(architecture, pipeline, setup).peak_requested_bytes;
+    }
     let own = stage(architecture, setup.parallel.pipeline);
     match run(&own, setup) {
         Some(mut run) => {
@@ -227,6 +235,7 @@ fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
     let of_one = match &architecture.body {
         Body::Vit(vit) => crate::models::patches_of(vit).saturating_add(1),
         Body::Network(network) => network.stages.last().and_then(|stage| stage.positions).unwrap_or(setup.seq),
+        Body::Chain(_) | Body::Pipeline(_) => 1,
         _ => setup.seq,
     };
     setup.batch.saturating_mul(of_one)
@@ -258,6 +267,11 @@ struct Walk {
     peaks: Vec<(Moment, u64)>,
     /// Kept for the backward pass, at its begin.
     saved: u64,
+}
+
+/// The peak of requested memory of a run.
+pub(crate) fn peak_of(books: &Books) -> u64 {
+    walk(books).peak
 }
 
 fn walk(books: &Books) -> Walk {
@@ -486,6 +500,14 @@ fn is_dry_run_only(setup: &Setup) -> bool {
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     let mut all = architecture.assumptions.clone();
+    let of_pipelines = [
+        ("height", setup.height.is_some()),
+        ("width", setup.width.is_some()),
+        ("offload", setup.offload != Offload::None),
+    ];
+    for (name, _) in of_pipelines.iter().filter(|(_, is_given)| *is_given) {
+        all.push(format!("`--{name}` is for pipelines of diffusers: it changes nothing here"));
+    }
     if let Some(quantization) = &architecture.quantization {
         all.push(match architecture.quantization_in(setup) {
             Some(_) => format!("the weights as the checkpoint has them: {}", quantization.label),
@@ -503,7 +525,9 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
                 .to_owned(),
             Keep::Loss => "the script keeps only the loss".to_owned(),
         });
-        if setup.loss == Loss::Labels && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_)) {
+        if setup.loss == Loss::Labels
+            && matches!(architecture.body, Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_))
+        {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
         }
         all.push(

@@ -11,6 +11,7 @@
 
 mod advise;
 mod architecture;
+mod chain;
 mod choices;
 mod dtype;
 mod estimate;
@@ -20,6 +21,7 @@ mod network;
 mod ops;
 mod optimizer;
 mod options;
+mod pipeline;
 mod quantization;
 pub mod read;
 mod request;
@@ -34,6 +36,7 @@ mod unknown;
 
 pub use advise::{Change, Simple, changes_to_fit, largest_batch, saved_by_holding_the_loss_only, simple};
 pub use architecture::*;
+pub use chain::{Chain, Op, Step};
 pub use choices::Choice;
 /// The cards that can be named.
 pub use dtype::DType;
@@ -42,6 +45,7 @@ pub use hybrid::{Extra, Feed, GlobalHeads, Hybrid, Mixer, State};
 pub use models::weights;
 pub use network::{Network, Piece, Stage};
 pub use options::{DEFAULT_CARD, Field, Group, Kind, OPTIONS, Opt, OptView, Request, options_view};
+pub use pipeline::{Component, Pipeline, Role};
 pub use quantization::{Quantization, Stored, Weight, WeightKind};
 pub use request::RequestError;
 pub use served::{LayerCache, ServedExperts, ServedLayer, ServedShape, ServedVision};

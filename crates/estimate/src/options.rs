@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::choices::{Choice, NEW_TOKENS, ZeroStage};
 use crate::dtype::DType;
 use crate::request::RequestError;
-use crate::setup::{Attention, CacheKind, Keep, LoraTargets, Loss, Mode, Optimizer, Quantisation, TorchRelease};
+use crate::setup::{
+    Attention, CacheKind, Keep, LoraTargets, Loss, Mode, Offload, Optimizer, Quantisation, TorchRelease,
+};
 
 /// The card that is meant if nobody names one: the one whose measurements stand behind the estimates.
 pub const DEFAULT_CARD: &str = "h200";
@@ -180,6 +182,12 @@ options! {
     "new-tokens" new_tokens: u64 = NEW_TOKENS, field(Group::Size, "new tokens").slider(1, 131_072).only("generate");
     /// The KV cache of `generate`, or its bits
     "cache" cache: CacheKind = CacheKind::first(), field(Group::Run, "KV cache").only("generate");
+    /// Height of the image that a pipeline of diffusers generates [default: 1024]
+    "height" height: Option<u64> = None, field(Group::Size, "height of the image").slider(256, 2048).only("generate");
+    /// Its width [default: 1024]
+    "width" width: Option<u64> = None, field(Group::Size, "width of the image").slider(256, 2048).only("generate");
+    /// Weights of a pipeline of diffusers that wait in the host's memory
+    "offload" offload: Offload = Offload::first(), field(Group::Run, "offloading").only("generate");
     /// Micro-batches of a step
     "accumulation" accumulation: u64 = 1, field(Group::Run, "micro-batches").only("train");
     /// Train adapters of this rank (`LoRA`), the model itself frozen

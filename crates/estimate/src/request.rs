@@ -149,6 +149,9 @@ impl Request {
             lora,
             quantisation: self.quantise.unwrap_or(Quantisation::None),
             cache: self.cache,
+            height: self.height,
+            width: self.width,
+            offload: self.offload,
             parallel: Parallel {
                 world_size: self.world_size,
                 sharding: if self.fsdp { Sharding::Fsdp } else { self.zero.sharding() },

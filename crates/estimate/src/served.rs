@@ -130,6 +130,8 @@ pub struct ServedVision {
     pub most_patches: u64,
     /// Tokens that it becomes in the language model.
     pub tokens: u64,
+    /// Vectors that a token becomes: more than one where features of inner layers go with it.
+    pub outputs: u64,
     /// Whether the MLP is gated.
     pub is_gated: bool,
 }
@@ -235,7 +237,9 @@ impl Architecture {
                 tied: body.tied,
                 ..empty
             },
-            Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Unknown(_) => return None,
+            Body::Vit(_) | Body::Clip(_) | Body::Network(_) | Body::Chain(_) | Body::Pipeline(_) | Body::Unknown(_) => {
+                return None;
+            }
         })
     }
 }
@@ -260,6 +264,11 @@ fn vision(tower: &crate::network::Stage) -> ServedVision {
         patches,
         most_patches: tokens_of_largest.saturating_mul(patches / tokens.max(1)),
         tokens: tokens_of_largest,
+        outputs: tower
+            .after
+            .iter()
+            .filter(|piece| piece.name == "deepstack_merger_list.norm")
+            .fold(1, |sum, _| sum + 1),
         is_gated: tower.layers.iter().flat_map(|(_, pieces)| pieces).any(|piece| piece.name.contains("gate_proj")),
     }
 }

@@ -163,6 +163,17 @@ pub enum CacheKind {
     },
 }
 
+/// Which weights of a pipeline wait in the host's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// None.
+    None,
+    /// `enable_model_cpu_offload()`: those of models that do not run.
+    Model,
+    /// `enable_sequential_cpu_offload()`: those of modules that do not run.
+    Sequential,
+}
+
 /// How a model is spread over cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parallel {
@@ -222,6 +233,12 @@ pub struct Setup {
     pub quantisation: Quantisation,
     /// The KV cache of `generate`.
     pub cache: CacheKind,
+    /// Height of a generated image.
+    pub height: Option<u64>,
+    /// Its width.
+    pub width: Option<u64>,
+    /// Which weights of a pipeline stay on the host.
+    pub offload: Offload,
     /// Over how many cards.
     pub parallel: Parallel,
     /// What PyTorch runs on.
@@ -246,6 +263,9 @@ impl Setup {
             lora: None,
             quantisation: Quantisation::None,
             cache: CacheKind::Dynamic,
+            height: None,
+            width: None,
+            offload: Offload::None,
             parallel: Parallel { world_size: 1, sharding: Sharding::None, tensor: 1, pipeline: 1 },
             platform: Platform {
                 gpu: DEFAULT_CARD,

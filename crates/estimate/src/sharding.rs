@@ -39,6 +39,7 @@ pub(crate) fn stage(architecture: &Architecture, stages: u64) -> Architecture {
                     cut(count);
                 }
             }
+            Body::Chain(_) | Body::Pipeline(_) => {}
             Body::Unknown(body) => body.parameters = body.parameters.div_ceil(stages),
         }
     }

@@ -35,13 +35,10 @@ const PROGRAMS: &[(&str, Engine)] = &[
 /// vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `server_args.py`; llama.cpp, `common/arg.cpp`.
 const UNCOUNTED: &[&str] = &[
     "hf-overrides",
-    "limit-mm-per-prompt",
     "mm-processor-kwargs",
-    "skip-mm-profiling",
     "compilation-config",
     "disable-hybrid-kv-cache-manager",
     "mamba-cache-dtype",
-    "mamba-ssm-cache-dtype",
     "mamba-block-size",
     "mamba-cache-mode",
     "kv-transfer-config",
@@ -56,7 +53,6 @@ const UNCOUNTED: &[&str] = &[
     "speculative-draft-model-path",
     "speculative-num-draft-tokens",
     "speculative-num-steps",
-    "max-total-tokens",
     "max-mamba-cache-size",
     "enable-hierarchical-cache",
     "enable-piecewise-cuda-graph",

@@ -102,6 +102,14 @@ pub struct Settings {
     pub forced_blocks: Option<u64>,
     /// Quantisation at load.
     pub quantization: Option<String>,
+    /// Bytes of a number of a recurrent state.
+    pub state_bytes: Option<u64>,
+    /// No images: their encoder is not loaded, and no image is profiled.
+    pub text_only: bool,
+    /// The encoder of images is not profiled.
+    pub skips_images: bool,
+    /// Tokens of the cache at most.
+    pub most_tokens: Option<u64>,
     /// Window tokens for each full token in `SGLang`'s pools.
     pub window_ratio: Option<f64>,
     /// Layers on the GPU.
@@ -199,7 +207,7 @@ flags! {
     "tensor-parallel-size" ["tp" "tp-size"] VS, None, "N", "Tensor-parallel ranks", count!(tensor);
     "pipeline-parallel-size" ["pp" "pp-size"] VS, None, "N", "Pipeline stages", count!(pipeline);
     "data-parallel-size" ["dp" "dp-size"] VS, None, "N", "Data-parallel replicas, each on its own GPUs", count!(data);
-    "enable-expert-parallel" [] V, None, "", "Divide experts as wholes", switch!(expert_parallel, true);
+    "enable-expert-parallel" [] V, Some(Version::new(0, 8, 0)), "", "Divide experts as wholes", switch!(expert_parallel, true);
     "decode-context-parallel-size" ["dcp"] V, Some(Version::new(0, 10, 2)), "N", "Ranks that divide the tokens of a cache", count!(decode_context);
     "enforce-eager" [] V, None, "", "No CUDA graphs", switch!(eager, true);
     "enable-chunked-prefill" [] V, None, "", "Prefill in pieces", switch!(chunked_prefill, Some(true));
@@ -234,6 +242,21 @@ flags! {
         settings.speculative = Some(tokens.filter(|tokens| *tokens <= 1024).ok_or_else(|| flag.bad(value, "JSON with `num_speculative_tokens`"))?);
         Ok(())
     };
+    "mamba-ssm-cache-dtype" [] V, Some(Version::new(0, 10, 1)), "TYPE", "The type of recurrent states: `auto`, `float32`, `float16`, …", |settings, flag, value| {
+        settings.state_bytes = match value {
+            "auto" => None,
+            "float32" => Some(4),
+            "float16" | "bfloat16" => Some(2),
+            _ => return Err(flag.bad(value, "auto, float32, float16 or bfloat16")),
+        };
+        Ok(())
+    };
+    "language-model-only" [] V, Some(Version::new(0, 17, 0)), "", "No images, and no encoder of them", switch!(text_only, true);
+    "limit-mm-per-prompt" [] V, None, "JSON", "Images and videos of a prompt; without any, their encoder is not loaded", |settings, flag, value| {
+        settings.text_only = flag.limits(value)?.iter().all(|limit| *limit == 0);
+        Ok(())
+    };
+    "skip-mm-profiling" [] V, Some(Version::new(0, 10, 1)), "", "Do not profile the encoder of images", switch!(skips_images, true);
     "enable-dp-attention" [] S, None, "", "Attention in the data-parallel replicas, on their share of the ranks", switch!(attention_replicas, true);
     "mem-fraction-static" [] S, None, "SHARE", "Share of the free memory for weights and cache", share!(memory_share);
     "context-length" [] S, None, "N", "The longest sequence", count!(max_len);
@@ -242,6 +265,7 @@ flags! {
     "cuda-graph-max-bs" [] S, None, "N", "The largest batch of a CUDA graph", count!(graph_batch);
     "disable-cuda-graph" [] S, None, "", "No CUDA graphs", switch!(eager, true);
     "page-size" [] S, None, "N", "Tokens of a page", count!(block);
+    "max-total-tokens" [] S, None, "N", "Tokens of the cache at most", count!(most_tokens);
     "swa-full-tokens-ratio" [] S, None, "SHARE", "Window tokens for each full token", share!(window_ratio);
     "ctx-size" ["c"] L, None, "N", "Tokens of the cache", count!(max_len);
     "parallel" ["np"] L, None, "N", "Sequences that share the context", count!(sequences);
@@ -325,6 +349,20 @@ impl Flag {
     fn size(&self, value: &str) -> Result<u64, ServeError> {
         let bytes = value.parse::<u64>().ok().or_else(|| highwater_units::parse_size(value).ok());
         bytes.filter(|bytes| (1..=1 << 50).contains(bytes)).ok_or_else(|| self.bad(value, "a size such as `20GiB`"))
+    }
+
+    /// The numbers of `{"image": 2, "video": {"count": 1}}`, or of `image=2,video=1` as older releases take them.
+    fn limits(&self, value: &str) -> Result<Vec<u64>, ServeError> {
+        let number = |value: &Value| value.as_u64().or_else(|| value.get("count").and_then(Value::as_u64));
+        let limits = match serde_json::from_str::<Map<String, Value>>(value) {
+            Ok(map) => map.values().map(number).collect::<Option<Vec<u64>>>(),
+            Err(_) => {
+                let pairs = value.split(',').map(|pair| pair.split_once('='));
+                pairs.map(|pair| pair.and_then(|(_, count)| count.trim().parse().ok())).collect()
+            }
+        };
+        let limits = limits.filter(|limits| !limits.is_empty());
+        limits.ok_or_else(|| self.bad(value, "JSON such as `{\"image\": 2, \"video\": 0}`"))
     }
 
     fn is_on(&self, value: &str) -> Result<bool, ServeError> {

@@ -107,6 +107,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         }
     }
     let page = settings.block.unwrap_or(1);
+    account.tokens = settings.most_tokens.map_or(account.tokens, |most| account.tokens.min(most));
     account.tokens = account.tokens / page.max(1) * page.max(1);
     account.block_tokens = Some(page);
     account.blocks = Some(account.tokens / page.max(1));

@@ -204,7 +204,7 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
         block: settings.block.unwrap_or(16),
         kind: settings.cache_type.unwrap_or(CacheType::Auto),
         element: question.model.element_bytes,
-        state_element: question.model.state_bytes,
+        state_element: settings.state_bytes.unwrap_or(question.model.state_bytes),
         has_groups: filled.runner != Runner::V0 && question.release.version >= GROUPS_SINCE,
         speculative: settings.speculative.unwrap_or(0),
         aligns_states: settings.prefix_caching == Some(true),
@@ -276,7 +276,7 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
     let is_here = |weight: &Weight| match (weight.layer, weight.part) {
         (Some(layer), _) => layers.contains(&(layer as usize)),
         (None, Part::Embedding) => is_first || is_last && tied,
-        (None, Part::Encoder) => is_first,
+        (None, Part::Encoder) => is_first && !settings.text_only,
         (None, _) => is_last,
     };
     let here = model.weights.iter().filter(|weight| is_here(weight));
@@ -424,16 +424,6 @@ fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Optio
             format!("no memory is left for the cache: the budget is exceeded by {}", gib(worst.kv_cache_bytes)),
         );
     }
-    let states = |cache: &LayerCache| matches!(cache, LayerCache::State { .. });
-    let decoding = filled.sequences;
-    if let Some(blocks) = account.blocks.filter(|blocks| *blocks < decoding)
-        && question.model.layers.iter().any(states)
-        && !question.settings.eager
-        && question.release.version >= STATE_BLOCKS_CHECKED_SINCE
-    {
-        let sentence = format!("{decoding} sequences need a block each for their states, and the cache has {blocks}");
-        return refused(RefusalKind::NoCache, sentence);
-    }
     if has_cache && account.longest < account.max_len {
         return refused(
             RefusalKind::ContextTooLong,
@@ -444,6 +434,17 @@ fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Optio
                 account.longest
             ),
         );
+    }
+    // Graphs come after the cache.
+    let states = |cache: &LayerCache| matches!(cache, LayerCache::State { .. });
+    let decoding = filled.sequences;
+    if let Some(blocks) = account.blocks.filter(|blocks| *blocks < decoding)
+        && question.model.layers.iter().any(states)
+        && !question.settings.eager
+        && question.release.version >= STATE_BLOCKS_CHECKED_SINCE
+    {
+        let sentence = format!("{decoding} sequences need a block each for their states, and the cache has {blocks}");
+        return refused(RefusalKind::NoCache, sentence);
     }
     None
 }

@@ -2,7 +2,7 @@
 
 use highwater_driver::CardOrSize;
 use highwater_estimate::read::configuration;
-use highwater_serve::{Answer, FLAGS, Flag, Loading, Model, Question, RefusalKind, Release, Settings};
+use highwater_serve::{Answer, FLAGS, Flag, Loading, Model, Question, RefusalKind, Release, ServeError, Settings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -326,4 +326,87 @@ fn sizes_that_engines_refuse_are_named() {
     };
     assert_eq!(replicas("2", "3"), Some(RefusalKind::HeadsDoNotDivide));
     assert_eq!(replicas("4", "2"), None);
+}
+
+/// A start of 0.20.0 on an RTX 5090 subtracts its graphs, 0.39 GiB, and one of 0.19.2 does not.
+#[test]
+fn graphs_count_since_0_20() {
+    let model = named("qwen3-8b");
+    let graphs = |serve: &str| ask(&model, serve, "h100", &[]).ranks[0].graph_bytes;
+    assert_eq!(graphs("vllm@0.19.2"), 0);
+    assert!(graphs("vllm@0.20.0") > 0);
+}
+
+/// 0.26 on an L40S refuses Qwen 3.8 27B in 8 bits for its context, before it looks for a block for every state.
+#[test]
+fn a_context_that_does_not_fit_is_told_before_states_that_do_not() {
+    let flags = [("gpu-memory-utilization", "0.86"), ("max-model-len", "131072"), ("kv-cache-memory-bytes", "7.04GiB")];
+    let answer = ask(&named("qwen3.5-27b"), "vllm@0.26.0", "h200", &flags);
+    assert_eq!(answer.refusal.unwrap().kind, RefusalKind::ContextTooLong);
+    let flags = [("max-model-len", "8192"), ("kv-cache-memory-bytes", "7.04GiB")];
+    let answer = ask(&named("qwen3.5-27b"), "vllm@0.26.0", "h200", &flags);
+    assert_eq!(answer.refusal.unwrap().kind, RefusalKind::NoCache);
+}
+
+/// Qwen3-Next on a GPU of 64 GB with states in 16 bits prints 242,534 tokens in 5.85 GiB.
+#[test]
+fn states_have_the_type_that_is_said() {
+    let tokens = |dtype: &str| {
+        let flags = [
+            ("max-model-len", "65536"),
+            ("max-num-seqs", "4"),
+            ("enable-prefix-caching", ""),
+            ("mamba-ssm-cache-dtype", dtype),
+            ("kv-cache-memory-bytes", "5.85GiB"),
+        ];
+        ask(&named("qwen3-next-80b-a3b"), "vllm@0.24.0", "h200", &flags).tokens
+    };
+    assert!((242_018..=242_534).contains(&tokens("float16")), "{}", tokens("float16"));
+    assert!(tokens("float32") < tokens("float16"));
+}
+
+/// 0.11.0 on four RTX 3090 prints a budget of 153,600 tokens for one video of Qwen 3 VL, and 2.31 GiB of cache.
+#[test]
+fn a_prompt_without_images_profiles_none() {
+    let cache = |flags: &[(&str, &str)]| {
+        let flags = [&[("tensor-parallel-size", "4"), ("max-model-len", "65536")], flags].concat();
+        let answer = ask(&named("qwen3-vl-30b-a3b"), "vllm@0.11.0", "rtx3090", &flags);
+        (gib(answer.kv_cache_bytes), answer.ranks[0].weights_bytes)
+    };
+    let (with, weights) = cache(&[]);
+    assert!((with - 2.31).abs() < 0.15, "{with}");
+    let (unprofiled, same) = cache(&[("skip-mm-profiling", "")]);
+    assert!(unprofiled > with + 1.0 && same == weights, "{unprofiled}");
+    let (text, fewer) = cache(&[("limit-mm-per-prompt", r#"{"image": 0, "video": {"count": 0}}"#)]);
+    assert!(text > unprofiled && fewer < weights, "{text}");
+    assert_eq!(cache(&[("limit-mm-per-prompt", "image=2,video=0")]).1, weights);
+}
+
+/// `SGLang`'s own notebooks start with 20,480 tokens.
+#[test]
+fn a_pool_has_at_most_the_tokens_that_are_said() {
+    let answer = ask(&named("qwen2.5-0.5b"), "sglang@0.5.9", "h100", &[("max-total-tokens", "20480")]);
+    assert_eq!(answer.tokens, 20_480);
+}
+
+#[test]
+fn limits_that_cannot_be_read_are_refused() {
+    for value in ["", "two", "{}", r#"{"image": "two"}"#, "image=x"] {
+        let refused = Flag::named("limit-mm-per-prompt").unwrap().set(&mut Settings::default(), value).unwrap_err();
+        assert!(refused.to_string().contains("is not JSON such as"), "{refused}");
+    }
+}
+
+/// `--language-model-only` is in the sources of 0.17.1, and not in those of 0.16.0.
+#[test]
+fn a_release_before_a_flag_does_not_have_it() {
+    let flags = [("language-model-only", "")];
+    let mut settings = Settings::default();
+    Flag::named("language-model-only").unwrap().set(&mut settings, "").unwrap();
+    let of = |engine: &str| settings.check(&Release::parse(engine).unwrap());
+    assert!(matches!(of("vllm@0.16.0"), Err(ServeError::NotYet { name: "language-model-only", .. })));
+    assert!(of("vllm@0.17.0").is_ok());
+    let model = named("qwen3-vl-30b-a3b");
+    let text = ask(&model, "vllm@0.24.0", "h100", &flags);
+    assert!(text.kv_cache_bytes > ask(&model, "vllm@0.24.0", "h100", &[]).kv_cache_bytes);
 }

@@ -25,7 +25,8 @@ export function Verdict({document}: {document: EstimateDocument}) {
         {document.model}, {count(document.parameters)} parameters
         {document.trainable_parameters !== document.parameters &&
           `, ${count(document.trainable_parameters)} of them or of adapters trained`}
-        ; batch {count(setup.batch)}, {count(setup.seq)} tokens, {setup.dtype}
+        ; batch {count(setup.batch)}, {document.activations_per_token > 0 && `${count(setup.seq)} tokens, `}
+        {setup.dtype}
         {setup.autocast && `, autocast to ${setup.autocast}`}
         {setup.checkpointing && ', checkpointing'}
       </p>
@@ -36,8 +37,7 @@ export function Verdict({document}: {document: EstimateDocument}) {
 /** The answer in a line. */
 export function Headline({document}: {document: EstimateDocument}) {
   const chosen = chosenCard(document);
-  const {total_bytes: total, peak_requested_bytes: requested, error_band: band} = document;
-  const isClose = chosen && Math.abs(chosen.spare_bytes) < band.high_bytes - requested;
+  const {total_bytes: total} = document;
   return (
     <p class="headline">
       <span>
@@ -47,7 +47,7 @@ export function Headline({document}: {document: EstimateDocument}) {
         <span class={chosen.fits ? 'good' : 'danger'}>
           {chosen.fits ? '✓ fits' : chosen.may_fit ? '? may fit' : '✗ does not fit'} on the {cardTitle(chosen.name)}:{' '}
           {binary(Math.abs(chosen.spare_bytes))} {chosen.spare_bytes >= 0 ? 'to spare' : 'missing'}
-          {isClose && ', less than the error band'}
+          {chosen.may_fit && ' at the upper end of the error band'}
         </span>
       )}
     </p>

@@ -9,7 +9,7 @@ use super::builder::{Builder, Role};
 use super::common::{activate, batch_and_tokens, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads};
 use super::{Call, Model, Outputs};
-use crate::architecture::Bert;
+use crate::architecture::{Bert, Top};
 use crate::dtype::DType;
 use crate::ops::{EagerStyle, Linear, LossStyle, Norm, NormKind};
 use crate::setup::Setup;
@@ -23,9 +23,9 @@ pub(crate) struct BertModel {
     types: Tensor,
     norm: Norm,
     layers: Vec<Rc<Layer>>,
-    transform: Linear,
-    transform_norm: Norm,
-    decoder: Linear,
+    transform: Option<Linear>,
+    transform_norm: Option<Norm>,
+    decoder: Option<Linear>,
 }
 
 struct Layer {
@@ -63,14 +63,22 @@ impl BertModel {
                 })
             })
             .collect();
-        let transform = builder.linear("head", Role::Head, h, h, true);
-        let transform_norm = builder.norm("norm", NormKind::Layer, h, true);
-        let mut decoder = head(builder, config.tied.then_some(&words), v, h);
-        decoder.bias = Some(builder.parameter("head", &[v]));
-        if !config.tied {
-            // The head's own bias and the decoder's are tied as the weights are; here one of them is unused.
-            builder.parameter("head", &[v]);
-        }
+        let of_tokens = matches!(config.top, Top::Labels { of_tokens: true, .. });
+        let transform = (!of_tokens).then(|| builder.linear("head", Role::Head, h, h, true));
+        let transform_norm = (config.top == Top::Words).then(|| builder.norm("norm", NormKind::Layer, h, true));
+        let decoder = match config.top {
+            Top::Nothing => None,
+            Top::Labels { count, .. } => Some(builder.linear("head", Role::Head, dim("labels", count), h, true)),
+            Top::Words => {
+                let mut decoder = head(builder, config.tied.then_some(&words), v, h);
+                decoder.bias = Some(builder.parameter("head", &[v]));
+                if !config.tied {
+                    // The head's own bias and the decoder's are tied as the weights are; here one of them is unused.
+                    builder.parameter("head", &[v]);
+                }
+                Some(decoder)
+            }
+        };
         BertModel { config, words, positions, types, norm, layers, transform, transform_norm, decoder }
     }
 
@@ -178,7 +186,7 @@ impl Model for BertModel {
     }
 
     fn loss_style(&self) -> Option<LossStyle> {
-        Some(LossStyle::Plain)
+        (self.config.top != Top::Nothing).then_some(LossStyle::Plain)
     }
 
     /// Positions and segments, as 64-bit numbers.
@@ -199,14 +207,27 @@ impl Model for BertModel {
             };
         }
         tape.part("head");
-        let transformed = tape.linear("head: transform", &x, &self.transform);
-        let active = activate(tape, self.config.activation, &transformed);
-        drop(transformed);
-        let normed = tape.norm(&active, &self.transform_norm);
-        drop(active);
+        // The first token stands for the sequence; for words every token goes through the transform.
+        let mut taken = match self.config.top {
+            Top::Words | Top::Labels { of_tokens: true, .. } => x.clone(),
+            _ => x.view(Shape::of(&[batch, dim("1", 1), x.shape.last()])),
+        };
+        if let Some(transform) = &self.transform {
+            taken = tape.linear("head: transform", &taken, transform);
+            taken = match self.config.top {
+                Top::Words => activate(tape, self.config.activation, &taken),
+                _ => tape.activation_of_output("tanh", &taken),
+            };
+        }
+        if let Some(norm) = &self.transform_norm {
+            taken = tape.norm(&taken, norm);
+        }
         tape.part("head");
-        let logits = tape.linear("logits", &normed, &self.decoder);
-        drop(normed);
+        let Some(decoder) = &self.decoder else {
+            return Outputs { logits: x, loss: None, cache: Cache::default(), _others: vec![taken] };
+        };
+        let logits = tape.linear("logits", &taken, decoder);
+        drop(taken);
         let loss = call.with_labels.then(|| tape.label_loss(LossStyle::Plain, &logits, batch));
         drop(x);
         Outputs { logits, loss, cache: Cache::default(), _others: Vec::new() }

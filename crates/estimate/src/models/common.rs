@@ -79,11 +79,11 @@ pub(crate) fn batch_and_tokens(inputs: &[Tensor]) -> (Dim, Dim) {
     }
 }
 
-/// Head and loss of a causal language model.
+/// Head and loss of a causal language model; without a head its last layer's output.
 pub(crate) fn causal_outputs(
     tape: &mut Tape,
     last: Tensor,
-    head: &Linear,
+    head: Option<&Linear>,
     capped: bool,
     call: &Call,
     cache: Cache,
@@ -94,6 +94,9 @@ pub(crate) fn causal_outputs(
         last.view(Shape::of(&[batch, dim("1", 1), last.shape.last()]))
     } else {
         last.clone()
+    };
+    let Some(head) = head else {
+        return Outputs { logits: last, loss: None, cache, _others: Vec::new() };
     };
     let mut logits = tape.linear("logits", &kept, head);
     if capped {

@@ -15,7 +15,7 @@ use super::heads::{
 use super::latent::LatentAttention;
 use super::state::StateLayer;
 use super::{Call, Model, Outputs, Past};
-use crate::architecture::{Block, Decoder, DecoderNorm, MlpKind, QkNorm, Qkv, repeating};
+use crate::architecture::{Block, Decoder, DecoderNorm, MlpKind, QkNorm, Qkv, Top, repeating};
 use crate::dtype::DType;
 use crate::hybrid::{Feed, Mixer};
 use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
@@ -41,7 +41,7 @@ pub(crate) struct DecoderModel {
     tokens: Tensor,
     layers: Vec<Rc<Layer>>,
     last_norm: Norm,
-    head: Linear,
+    head: Option<Linear>,
 }
 
 struct Layer {
@@ -579,10 +579,19 @@ impl DecoderModel {
         builder.at("model");
         let last_norm = norm(builder, config.norm, h);
         builder.at("");
-        let mut head = head(builder, config.tied.then_some(&tokens), v, h);
-        if config.head_bias {
-            head.bias = Some(builder.parameter("head", &[v]));
-        }
+        let head = match config.top {
+            Top::Nothing => None,
+            Top::Labels { count, of_tokens } => {
+                Some(builder.named("score").linear("head", Role::Head, dim("labels", count), h, of_tokens))
+            }
+            Top::Words => {
+                let mut head = head(builder, config.tied.then_some(&tokens), v, h);
+                if config.head_bias {
+                    head.bias = Some(builder.parameter("head", &[v]));
+                }
+                Some(head)
+            }
+        };
         let extras = extras(builder, &config, None, "model".to_owned());
         builder.at("");
         DecoderModel { extras, config, tokens, layers, last_norm, head }
@@ -645,7 +654,7 @@ impl Model for DecoderModel {
     }
 
     fn loss_style(&self) -> Option<LossStyle> {
-        Some(LossStyle::Causal)
+        (self.config.top != Top::Nothing).then_some(LossStyle::Causal)
     }
 
     fn cached_tokens(&self, layer: usize, tokens: u64) -> u64 {
@@ -694,6 +703,6 @@ impl Model for DecoderModel {
         }
         let last = tape.norm(&x, &self.last_norm);
         drop((x, embedded, run));
-        causal_outputs(tape, last, &self.head, config.logit_cap, call, cache)
+        causal_outputs(tape, last, self.head.as_ref(), config.logit_cap, call, cache)
     }
 }

@@ -180,6 +180,6 @@ impl Model for Gpt2Model {
         let last = tape.norm(&x, &self.last_norm);
         drop((x, embedded, positions, ids, run));
         tape.module_output(&last);
-        causal_outputs(tape, last, &self.head, false, call, cache)
+        causal_outputs(tape, last, Some(&self.head), false, call, cache)
     }
 }

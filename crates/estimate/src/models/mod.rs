@@ -2,6 +2,7 @@
 
 mod bert;
 mod builder;
+mod chain;
 mod clip;
 mod common;
 mod decoder;
@@ -130,8 +131,9 @@ pub(crate) fn build(
         Body::Clip(clip) => Box::new(clip::ClipModel::build(&mut builder, clip)),
         Body::T5(t5) => Box::new(t5::T5Model::build(&mut builder, t5)),
         Body::Whisper(whisper) => Box::new(whisper::WhisperModel::build(&mut builder, whisper)),
+        Body::Chain(chain) => Box::new(chain::ChainModel::build(&mut builder, chain)),
         Body::Network(network) => Box::new(network::NetworkModel::build(&mut builder, network)),
-        Body::Unknown(_) => return None,
+        Body::Pipeline(_) | Body::Unknown(_) => return None,
     };
     let model: Box<dyn Model> = if architecture.towers.is_empty() {
         model

@@ -336,12 +336,25 @@ impl Tape {
         weights: &[Tensor],
         shape: Shape,
     ) -> Tensor {
+        self.kernel_with_scratch(name, inputs, weights, shape, 0)
+    }
+
+    /// A kernel that needs scratch memory of so many bytes, as do the gradients of its first input and of its weight.
+    pub(crate) fn kernel_with_scratch(
+        &mut self,
+        name: &'static str,
+        inputs: &[&Tensor],
+        weights: &[Tensor],
+        shape: Shape,
+        scratch: u64,
+    ) -> Tensor {
         let operands: Vec<&Tensor> = inputs.iter().copied().chain(weights).collect();
         let records = self.records(&operands);
         let dtype = inputs.iter().map(|input| input.dtype).reduce(promoted).unwrap_or(DType::Float32);
         let kept: Vec<Tensor> =
             if records { inputs.iter().map(|input| self.save(input)).collect() } else { Vec::new() };
         let output = self.alloc(name, shape, dtype);
+        drop(self.scratch("scratch of a kernel", scratch));
         if !records {
             return output;
         }
@@ -349,9 +362,13 @@ impl Tape {
         self.record(&operands, output, move |tape, grad| {
             let grads = edges
                 .iter()
-                .map(|&(edge, shape, dtype)| {
-                    (edge != crate::tape::Edge::Nowhere)
-                        .then(|| tape.alloc_grad(edge, "gradients of a kernel", shape, dtype))
+                .enumerate()
+                .map(|(at, &(edge, shape, dtype))| {
+                    (edge != crate::tape::Edge::Nowhere).then(|| {
+                        let grad = tape.alloc_grad(edge, "gradients of a kernel", shape, dtype);
+                        drop(tape.scratch("scratch of a kernel", if at < 2 { scratch } else { 0 }));
+                        grad
+                    })
                 })
                 .collect();
             drop((grad, kept));

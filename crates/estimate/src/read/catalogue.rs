@@ -12,7 +12,11 @@ pub fn catalogue_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn all() -> impl Iterator<Item = &'static (&'static str, Config)> {
-    MODELS.iter().chain(super::catalogue_today::TODAY).chain(super::catalogue_published::PUBLISHED)
+    MODELS
+        .iter()
+        .chain(super::catalogue_today::TODAY)
+        .chain(super::catalogue_published::PUBLISHED)
+        .chain(super::catalogue_pipelines::PIPELINES)
 }
 
 /// A model of the catalogue, by its name there or on the hub: `llama3.1-8b`, `meta-llama/Llama-3.1-8B-Instruct`.

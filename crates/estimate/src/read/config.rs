@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
 use super::quantization::quantization;
-use super::{diffusion, hybrids, networks};
+use super::{convolutions, diffusion, hybrids, networks, pipeline, unet};
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, ModernBert,
-    ModernBertBiases, QkNorm, T5, Unknown, Vit, Whisper,
+    ModernBertBiases, QkNorm, T5, Top, Unknown, Vit, Whisper,
 };
 use crate::dtype::DType;
 use crate::hybrid::Hybrid;
@@ -82,7 +82,10 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     }))?;
     let model_type = map.get("model_type").and_then(Value::as_str).unwrap_or("unknown");
     if let Some(class) = map.get("_class_name").and_then(Value::as_str) {
-        return of_diffusers(class, map);
+        return match class.ends_with("Pipeline") {
+            true => pipeline::pipeline(class, map),
+            false => of_diffusers(class, map, None),
+        };
     }
     let text = map.get("text_config").and_then(Value::as_object);
     let has_images = map.get("vision_config").is_some_and(Value::is_object);
@@ -96,19 +99,38 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     Ok(architecture)
 }
 
-/// A transformer of diffusers.
-fn of_diffusers(class: &str, map: &Map<String, Value>) -> Result<Architecture, ConfigError> {
+/// A model of diffusers, for an image of these sides, or of its own.
+pub(super) fn of_diffusers(
+    class: &str,
+    map: &Map<String, Value>,
+    sides: Option<[u64; 2]>,
+) -> Result<Architecture, ConfigError> {
     let name: String = class.chars().take(60).collect();
-    if !diffusion::is_known(class) {
-        let reason = "this class of diffusers is not computed".to_owned();
-        return Err(ConfigError::NotComputed { name, reason });
-    }
-    let (network, assumptions) = diffusion::network(class, map)?;
+    let mut fields = Fields::new(map);
+    let (body, assumptions) = match class {
+        "UNet2DConditionModel" | "UNet2DModel" => {
+            let latents = sides.map(|sides| sides.map(|side| (side / 8).max(1)));
+            let chain = unet::unet(class, &mut fields, latents)?;
+            (Body::Chain(chain), fields.assumptions)
+        }
+        "AutoencoderKL" => {
+            let chain = unet::autoencoder(class, &mut fields, unet::Way::There)?;
+            (Body::Chain(chain), fields.assumptions)
+        }
+        _ if diffusion::is_known(class) => {
+            let (network, assumptions) = diffusion::network(class, map, sides)?;
+            (Body::Network(network), assumptions)
+        }
+        _ => {
+            let reason = "this class of diffusers is not computed".to_owned();
+            return Err(ConfigError::NotComputed { name, reason });
+        }
+    };
     Ok(Architecture {
         name,
         family: "diffusers",
         evidence: Evidence::Shapes,
-        body: Body::Network(network),
+        body,
         towers: Vec::new(),
         max_positions: None,
         dtype: dtype_of(map),
@@ -135,8 +157,9 @@ fn with_towers(
         "mistral3" => "mistral",
         other => other,
     });
-    // The outer configuration says whether the head is tied, where both say it.
+    // The outer configuration says whether the head is tied, where both say it, and which class it is.
     let mut text = text.clone();
+    text.remove("architectures");
     if let Some(tied) = map.get("tie_word_embeddings").filter(|tied| tied.is_boolean()) {
         text.insert("tie_word_embeddings".to_owned(), tied.clone());
     }
@@ -197,6 +220,17 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "dinov2" => Some(("dinov2", Evidence::Shapes, Body::Network(networks::dinov2(map)?))),
         "bart" => Some(("bart", Evidence::Shapes, Body::Network(networks::bart(map)?))),
         "wav2vec2" => Some(("wav2vec2", Evidence::Shapes, Body::Network(networks::wav2vec2(map)?))),
+        "resnet" => Some(("resnet", Evidence::Shapes, Body::Chain(convolutions::resnet(&mut fields)?))),
+        "segformer" => Some(("segformer", Evidence::Shapes, Body::Chain(convolutions::segformer(&mut fields)?))),
+        "detr" => Some(("detr", Evidence::Shapes, Body::Chain(convolutions::detr(&mut fields)?))),
+        "clip_text_model" => Some(("clip", Evidence::Shapes, Body::Network(networks::clip_text(map)?))),
+        "t5" | "mt5" | "umt5"
+            if fields
+                .words(&["architectures"])
+                .is_some_and(|names| names.iter().any(|name| name.ends_with("EncoderModel"))) =>
+        {
+            Some(("t5", Evidence::Shapes, Body::Network(networks::t5_encoder(map, model_type == "umt5")?)))
+        }
         "t5" | "mt5" => Some(("t5", Evidence::DryRun, t5(&mut fields)?)),
         "whisper" => Some(("whisper", Evidence::DryRun, whisper(&mut fields)?)),
         _ => decoder_family(model_type)
@@ -209,12 +243,13 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
             })
             .transpose()?,
     };
-    let (family, evidence, body) = match known {
+    let (family, mut evidence, body) = match known {
         Some(known) => known,
         None => unknown(model_type, &mut fields)?,
     };
+    check_class(family, &mut fields, &mut evidence)?;
     let max_positions = match &body {
-        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) => None,
+        Body::T5(_) | Body::Unknown(_) | Body::Vit(_) | Body::Network(_) | Body::Chain(_) | Body::Pipeline(_) => None,
         Body::Whisper(whisper) => Some(whisper.target_positions),
         Body::Clip(clip) => Some(clip.positions),
         // RoBERTa's positions begin behind the padding token's.
@@ -233,6 +268,42 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         counted_parameters: None,
         assumptions: fields.assumptions,
     })
+}
+
+/// What `architectures` says to lie on the last layer.
+fn top(fields: &mut Fields<'_>) -> Result<Top, ConfigError> {
+    let class = fields.words(&["architectures"]).and_then(|names| names.first().copied()).unwrap_or_default();
+    let of_tokens = class.ends_with("ForTokenClassification");
+    if of_tokens || class.ends_with("ForSequenceClassification") {
+        return Ok(Top::Labels { count: convolutions::labels(fields)?, of_tokens });
+    }
+    Ok(if class.ends_with("Model") && !class.ends_with("LMHeadModel") { Top::Nothing } else { Top::Words })
+}
+
+/// Refuses classes that leave out half of the model that is computed, and names those whose head is another.
+fn check_class(family: &str, fields: &mut Fields<'_>, evidence: &mut Evidence) -> Result<(), ConfigError> {
+    let Some(class) = fields.words(&["architectures"]).and_then(|names| names.first().copied()) else { return Ok(()) };
+    let half: &[&str] = match family {
+        "clip" | "siglip" => &["ForImageClassification"],
+        "bart" | "whisper" | "t5" => &["ForCausalLM", "ForAudioClassification"],
+        _ => &[],
+    };
+    if half.iter().any(|end| class.ends_with(end)) {
+        return Err(ConfigError::NotComputed {
+            name: family.to_owned(),
+            reason: format!("its class `{}` is not computed", class.chars().take(60).collect::<String>()),
+        });
+    }
+    let other = ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"];
+    let has_top = !matches!(family, "modernbert" | "gpt2" | "bart" | "t5" | "wav2vec2");
+    if other.iter().any(|end| class.ends_with(end)) && !(has_top && class.ends_with("Classification")) {
+        fields.assumptions.push(format!(
+            "`architectures` names `{}`: estimated with the head that the family has for its vocabulary",
+            class.chars().take(60).collect::<String>()
+        ));
+        *evidence = (*evidence).max(Evidence::Shapes);
+    }
+    Ok(())
 }
 
 fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, ConfigError> {
@@ -290,6 +361,7 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
             None => fields.flag(&["mlp_bias"], false)?,
         },
         head_bias: family.fixed.head,
+        top: top(fields)?,
         qkv: family.qkv,
         mlp: family.mlp,
         activation,
@@ -299,7 +371,8 @@ fn decoder(family: DecoderFamily, fields: &mut Fields<'_>) -> Result<Body, Confi
             family.qk_norm
         },
         rotary_dim: rotary_dim(family, fields, head_dim)?,
-        sliding_window: fields.count_if(&["sliding_window"])?,
+        // Configurations that slide nowhere write 0.
+        sliding_window: Some(fields.count_or_zero(&["sliding_window"])?).filter(|window| *window > 0),
         sliding_layers: sliding,
         attention_cap: cap(fields, "attn_logit_softcapping", family.soft_caps)?,
         logit_cap: cap(fields, "final_logit_softcapping", family.soft_caps)?,
@@ -531,6 +604,7 @@ fn bert(fields: &mut Fields<'_>, is_roberta: bool) -> Result<Body, ConfigError> 
         ),
         tied: fields.flag(&["tie_word_embeddings"], true)?,
         is_roberta,
+        top: top(fields)?,
     }))
 }
 

@@ -49,8 +49,13 @@ const GUIDANCE: [&str; 2] =
 ///
 /// # Errors
 /// If a field holds nonsense.
-pub(super) fn network(class: &str, map: &Map<String, Value>) -> Result<(Network, Vec<String>), ConfigError> {
+pub(super) fn network(
+    class: &str,
+    map: &Map<String, Value>,
+    sides: Option<[u64; 2]>,
+) -> Result<(Network, Vec<String>), ConfigError> {
     let mut fields = Fields::new(map);
+    let image = sides.map_or(IMAGE, |[height, width]| (height / 16).max(1).saturating_mul((width / 16).max(1)));
     let heads = fields.count(&["num_attention_heads"], if class.starts_with("Wan") { 40 } else { 24 })?;
     let size = fields.count(&["attention_head_dim"], if class.starts_with("SD3") { 64 } else { 128 })?;
     let width = heads.saturating_mul(size);
@@ -59,7 +64,7 @@ pub(super) fn network(class: &str, map: &Map<String, Value>) -> Result<(Network,
         prefix: "",
         layers_prefix: "transformer_blocks",
         input: 0,
-        positions: Some(IMAGE + 512),
+        positions: Some(image.saturating_add(512)),
         width,
         heads,
         intermediate: inner,
@@ -101,7 +106,7 @@ pub(super) fn network(class: &str, map: &Map<String, Value>) -> Result<(Network,
                 modulation("norm_out.linear", 2),
                 linear("proj_out", patch.saturating_mul(patch).saturating_mul(output), width, true),
             ];
-            stage.input = IMAGE.saturating_mul(channels);
+            stage.input = image.saturating_mul(channels);
         }
         "SD3Transformer2DModel" => {
             let channels = fields.count(&["in_channels"], 16)?;
@@ -147,7 +152,7 @@ pub(super) fn network(class: &str, map: &Map<String, Value>) -> Result<(Network,
                 modulation("norm_out.linear", 2),
                 linear("proj_out", patch.saturating_mul(patch).saturating_mul(output), width, true),
             ];
-            stage.input = IMAGE.saturating_mul(channels).saturating_mul(4);
+            stage.input = image.saturating_mul(channels).saturating_mul(4);
         }
         "WanTransformer3DModel" => {
             let inner = fields.count(&["ffn_dim"], 13_824)?;
@@ -215,7 +220,7 @@ pub(super) fn network(class: &str, map: &Map<String, Value>) -> Result<(Network,
                 modulation("norm_out.linear", 2),
                 linear("proj_out", patch.saturating_mul(patch).saturating_mul(output), width, true),
             ];
-            stage.input = IMAGE.saturating_mul(channels);
+            stage.input = image.saturating_mul(channels);
         }
     }
     fields.assumptions.push(if class.starts_with("Wan") {

@@ -328,13 +328,15 @@ fn jamba(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigErr
 fn nemotron_h(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
     const DEFAULT: &str = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-";
     let kinds: Vec<char> = match (fields.words(&["layers_block_type"]), fields.word(&["hybrid_override_pattern"])?) {
+        // Newer versions of transformers write `linear_attention` and `full_attention`.
         (Some(types), _) => types
             .iter()
             .map(|kind| match *kind {
-                "mamba" => 'M',
-                "attention" => '*',
+                "mamba" | "linear_attention" => 'M',
+                "attention" | "full_attention" => '*',
                 "moe" => 'E',
-                _ => '-',
+                "mlp" => '-',
+                _ => '?',
             })
             .collect(),
         (None, Some(pattern)) => pattern.chars().take(4096).collect(),
@@ -347,7 +349,8 @@ fn nemotron_h(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), Conf
         return Err(ConfigError::BadField {
             field: "hybrid_override_pattern".to_owned(),
             found: "something else".to_owned(),
-            expected: "a letter for each layer: `M`, `*`, `-` or `E`",
+            expected: "a letter for each layer: `M`, `*`, `-` or `E` (in `layers_block_type`: `mamba`, `attention`, \
+                       `mlp` or `moe`)",
         });
     }
     forget(fields, &["num_hidden_layers"]);

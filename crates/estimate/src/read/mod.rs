@@ -2,9 +2,11 @@
 //! else has read; nothing here opens a file.
 
 mod catalogue;
+mod catalogue_pipelines;
 mod catalogue_published;
 mod catalogue_today;
 mod config;
+mod convolutions;
 mod description;
 mod diffusion;
 mod families;
@@ -13,13 +15,16 @@ mod fields;
 mod gguf_config;
 mod hybrids;
 mod networks;
+mod pipeline;
 mod quantization;
+mod unet;
 mod weights;
 
 pub use catalogue::{catalogue_names, configuration, named};
 pub use config::{from_config, from_config_value};
 pub use description::{Description, DescriptionError, Model, describe, wanted_bytes};
 pub use fields::ConfigError;
+pub(crate) use pipeline::{component_at, parameters_of};
 pub(crate) use quantization::bits4;
 pub use quantization::{modelopt_file, quantization};
 pub use weights::{

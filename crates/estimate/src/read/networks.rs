@@ -137,6 +137,61 @@ pub(super) fn siglip_both(map: &Map<String, Value>) -> Result<Network, ConfigErr
     Ok(Network { stages: vec![vision, text] })
 }
 
+/// CLIP's encoder of text by itself, with its projection where `architectures` names it.
+pub(super) fn clip_text(map: &Map<String, Value>) -> Result<Network, ConfigError> {
+    let mut fields = Fields::new(map);
+    let width = fields.count(&["hidden_size"], 512)?;
+    let heads = fields.count(&["num_attention_heads"], 8)?;
+    heads_divide(width, heads)?;
+    let intermediate = fields.count(&["intermediate_size"], 2048)?;
+    let positions = fields.count(&["max_position_embeddings"], 77)?;
+    let mut text = stage("text_model", "text_model.encoder.layers", width, heads, intermediate);
+    text.positions = Some(positions);
+    text.before = vec![
+        table("embeddings.token_embedding", &[fields.count(&["vocab_size"], 49_408)?, width]),
+        table("embeddings.position_embedding", &[positions, width]),
+    ];
+    text.layers.push((layers_of(&mut fields, &["num_hidden_layers"], 12)?, plain_layer(width, intermediate)));
+    text.after = vec![norm("final_layer_norm", width, true)];
+    let projects = fields.words(&["architectures"]).is_some_and(|names| names.contains(&"CLIPTextModelWithProjection"));
+    if projects {
+        text.after.push(linear("text_projection", fields.count(&["projection_dim"], 512)?, width, false));
+    }
+    Ok(Network { stages: vec![text] })
+}
+
+/// T5's encoder by itself; UMT5 has a table of relative positions in every layer.
+pub(super) fn t5_encoder(map: &Map<String, Value>, has_tables: bool) -> Result<Network, ConfigError> {
+    let mut fields = Fields::new(map);
+    let width = fields.count(&["d_model"], 512)?;
+    let heads = fields.count(&["num_heads"], 8)?;
+    let inner = heads.saturating_mul(fields.count(&["d_kv"], 64)?);
+    let intermediate = fields.count(&["d_ff"], 2048)?;
+    let depth = layers_of(&mut fields, &["num_layers"], 6)?;
+    let buckets = fields.count(&["relative_attention_num_buckets"], 32)?;
+    let is_gated = fields.word(&["feed_forward_proj"])?.unwrap_or("relu").starts_with("gated-");
+    let mut stage = stage("encoder", "encoder.block", width, heads, intermediate);
+    stage.before = vec![table("shared", &[fields.count(&["vocab_size"], 32_128)?, width])];
+    let mut layer = vec![norm("layer.0.layer_norm", width, false)];
+    layer.extend(["q", "k", "v"].map(|_| linear("layer.0.SelfAttention.qkv", inner, width, false)));
+    layer.push(linear("layer.0.SelfAttention.o", width, inner, false));
+    layer.push(norm("layer.1.layer_norm", width, false));
+    if is_gated {
+        layer.push(linear("layer.1.DenseReluDense.wi_0", intermediate, width, false));
+    }
+    layer.push(linear("layer.1.DenseReluDense.wi", intermediate, width, false));
+    layer.push(linear("layer.1.DenseReluDense.wo", width, intermediate, false));
+    let positions = other("relative_attention_bias", &[buckets, heads]);
+    if has_tables {
+        layer.insert(0, positions);
+    } else {
+        stage.before.push(positions);
+    }
+    stage.layers.push((depth, layer));
+    stage.after = vec![norm("final_layer_norm", width, false)];
+    Ok(Network { stages: vec![stage] })
+}
+
 /// `DINOv2`.
 pub(super) fn dinov2(map: &Map<String, Value>) -> Result<Network, ConfigError> {
     let mut fields = Fields::new(map);
@@ -180,6 +235,11 @@ pub(super) fn dinov2(map: &Map<String, Value>) -> Result<Network, ConfigError> {
     layer.push(other("layer_scale2.lambda1", &[width]));
     stage.layers.push((layers_of(&mut fields, &["num_hidden_layers"], 12)?, layer));
     stage.after = vec![norm("layernorm", width, true)];
+    if fields.words(&["architectures"]).is_some_and(|names| names.contains(&"Dinov2ForImageClassification")) {
+        // The class token beside the mean of the patches.
+        let labels = super::convolutions::labels(&mut fields)?;
+        stage.after.push(linear("classifier", labels, width.saturating_mul(2), true));
+    }
     Ok(Network { stages: vec![stage] })
 }
 

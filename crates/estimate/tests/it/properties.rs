@@ -1,7 +1,8 @@
 //! What holds of every set-up.
 
 use highwater_estimate::{
-    Attention, CacheKind, DType, Mode, Optimizer, Setup, Sharding, TorchRelease, estimate, peak_requested_bytes, read,
+    Attention, CacheKind, DType, Mode, Offload, Optimizer, Setup, Sharding, TorchRelease, estimate,
+    peak_requested_bytes, read,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -115,4 +116,42 @@ fn what_no_run_was_compared_with_has_a_wider_band() {
     ] {
         assert!(percent(unchecked) > dry_runs, "{unchecked:?}");
     }
+}
+
+/// diffusers keeps all models, one model or one module on the GPU.
+#[test]
+fn a_pipeline_needs_less_the_more_it_offloads() {
+    for (name, parameters) in
+        [("flux.1-schnell-pipeline", 16_861_000_000_u64), ("stable-diffusion-xl-base-1.0-pipeline", 3_468_000_000)]
+    {
+        let pipeline = read::named(name).unwrap();
+        let of = |offload| {
+            let setup = Setup { mode: Mode::Forward, dtype: DType::BFloat16, offload, ..Setup::training(1, 8) };
+            estimate(&pipeline, &setup)
+        };
+        let [all, model, module] = [Offload::None, Offload::Model, Offload::Sequential].map(of);
+        assert!(all.parameters.abs_diff(parameters) < parameters / 200, "{name}: {}", all.parameters);
+        assert!(all.peak_requested_bytes > 2 * all.parameters, "{name}");
+        assert!(model.peak_requested_bytes < all.peak_requested_bytes, "{name}");
+        assert!(module.peak_requested_bytes < model.peak_requested_bytes / 2, "{name}");
+        assert_eq!(
+            all.phases.iter().map(|phase| phase.phase).collect::<Vec<_>>(),
+            ["text encoding", "denoising", "decoding"]
+        );
+        let larger = Setup { height: Some(2048), width: Some(2048), ..Setup::training(1, 8) };
+        let smaller = Setup { height: Some(512), width: Some(512), ..Setup::training(1, 8) };
+        assert!(peak_requested_bytes(&pipeline, &larger) > peak_requested_bytes(&pipeline, &smaller));
+    }
+}
+
+#[test]
+fn a_pipeline_that_is_not_computed_is_refused_by_name() {
+    let refusal = |config: Value| read::from_config_value(&config).unwrap_err().to_string();
+    let said = refusal(json!({"_class_name": "WanPipeline", "components": {}}));
+    assert!(said.contains("WanPipeline") && said.contains("not computed"), "{said}");
+    let said =
+        refusal(json!({"_class_name": "FluxPipeline", "components": {"vae": {"_class_name": "AutoencoderKLWan"}}}));
+    assert!(said.contains("FluxPipeline"), "{said}");
+    let said = refusal(json!({"_class_name": "FluxPipeline"}));
+    assert!(said.contains("directory"), "{said}");
 }

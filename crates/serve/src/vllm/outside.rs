@@ -19,8 +19,8 @@ const PER_INSTANCE_V0: Version = Version::new(0, 6, 5);
 const PER_INSTANCE_V1: Version = Version::new(0, 9, 1);
 /// Since when graphs are captured for a look at their size, within the profile run: what they load stays.
 const GRAPHS_TRIED_SINCE: Version = Version::new(0, 18, 0);
-/// Since when their estimate counts.
-const GRAPHS_COUNT_SINCE: Version = Version::new(0, 21, 0);
+/// Since when their estimate counts. Logs of 0.20.0 call it "default since v0.21.0", and subtract it.
+const GRAPHS_COUNT_SINCE: Version = Version::new(0, 20, 0);
 /// Since when the second runner estimates them, too.
 const GRAPHS_COUNT_V2: Version = Version::new(0, 30, 0);
 /// Since when all that the driver has given counts, and with it PyTorch's buffers beside the weights.

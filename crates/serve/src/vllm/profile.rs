@@ -65,13 +65,16 @@ pub(super) fn activation(question: &Question<'_>, filled: &Filled, is_last: bool
         let whole = product([model.intermediate, model.hidden, element]);
         forward.0 = forward.0.saturating_add(whole).saturating_add(hidden_states);
     }
-    let images = model.vision.map(|vision| Images::of(question, filled, &vision)).unwrap_or_default();
+    let vision = model.vision.filter(|_| !settings.text_only && !settings.skips_images);
+    let images = vision.map(|vision| Images::of(question, filled, &vision)).unwrap_or_default();
     // What the encoder makes of its images stays for the forward pass.
-    let kept = product([images.tokens, model.hidden, element]);
+    let outputs = vision.map_or(1, |vision| vision.outputs);
+    let kept = product([images.tokens, outputs, model.hidden, element]);
     forward.0 = forward.0.saturating_add(kept);
-    let encoder = model.vision.map_or(0, |vision| product([images.patches, of_patch(question, &vision)]));
-    if encoder.saturating_add(kept) > forward.0 {
-        forward = (encoder.saturating_add(kept), "encoder of images of the profile batch".to_owned());
+    let encoder = vision.map_or(0, |vision| product([images.patches, of_patch(question, &vision)]));
+    let encoder = encoder.saturating_add(product([images.made, outputs, model.hidden, element]));
+    if encoder > forward.0 {
+        forward = (encoder, "encoder of images of the profile batch".to_owned());
     }
     let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
     if is_sampling {
@@ -109,7 +112,9 @@ fn sampled(question: &Question<'_>, filled: &Filled) -> (u64, f64, String) {
 /// Images of the profile batch, all together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Images {
-    /// Tokens that they become in the language model.
+    /// Tokens that the encoder makes of them.
+    made: u64,
+    /// Tokens that wait for the language model: with copies.
     tokens: u64,
     /// Patches that the encoder has of them.
     patches: u64,
@@ -130,10 +135,29 @@ impl Images {
             _ if matches!(question.model.kind.as_str(), "qwen2_vl" | "qwen2_5_vl") => {
                 (question.max_len() / of_image).clamp(1, PAIRS_OF_FRAMES)
             }
+            _ if is_expanded(question) => {
+                let patches = product([VIDEO_TOKENS, vision.most_patches / of_image]);
+                return Images { made: VIDEO_TOKENS, tokens: VIDEO_TOKENS + EXPANDED_TOKENS, patches };
+            }
             _ => (filled.batched / of_image).clamp(1, filled.sequences.max(1)),
         };
-        Images { tokens: product([count, vision.tokens]), patches: product([count, vision.most_patches]) }
+        let made = product([count, vision.tokens]);
+        Images { made, tokens: made, patches: product([count, vision.most_patches]) }
     }
+}
+
+/// Tokens of the largest video of Qwen 3 VL, and of a sequence that has it, with a time for every two frames: 12.5 for each of its tokens.
+///
+/// # Source
+/// vLLM 0.11, `get_max_video_tokens` of `vllm/model_executor/models/qwen3_vl.py`: 25,165,824 pixels, of which 32 × 32 of two frames become a
+/// token. 0.11.0 prints a budget of 153,600 tokens for one video.
+const VIDEO_TOKENS: u64 = 12_288;
+const EXPANDED_TOKENS: u64 = VIDEO_TOKENS * 25 / 2;
+
+/// Whether the profile run copies what the encoder makes into a tensor of the whole budget: `profile_run` of 0.11; 0.16 does not.
+fn is_expanded(question: &Question<'_>) -> bool {
+    let releases = Version::new(0, 11, 0)..GATHERS_UNTIL;
+    releases.contains(&question.release.version) && question.model.kind.starts_with("qwen3_vl")
 }
 
 /// Bytes of the encoder of images for each patch of the profile batch: a block's attention.

@@ -235,7 +235,7 @@ export interface Card {
    */
   name: string;
   /**
-   * Spare bytes by the estimate itself, negative if it is more.
+   * Spare bytes at the upper end of the error band, negative if the run may need more.
    */
   spare_bytes: number;
 }

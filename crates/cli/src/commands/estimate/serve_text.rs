@@ -23,7 +23,7 @@ pub(super) fn document(view: &ServeView) -> Document {
     answer.assumed.iter().for_each(|line| assumed.point(line.as_str(), None::<Text>));
     if !view.ignored_flags.is_empty() {
         let flags = view.ignored_flags.join(", ");
-        assumed.point(format!("flags that do not decide about memory: {flags}"), None::<Text>);
+        assumed.point(format!("flags that are not known to decide about memory: {flags}"), None::<Text>);
     }
     document.sections.push(assumed);
     document

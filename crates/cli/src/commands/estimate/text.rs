@@ -61,7 +61,13 @@ fn setup(view: &EstimateView) -> String {
         Some(configured) => format!("{} (configured: {configured})", setup.dtype),
         None => setup.dtype.clone(),
     };
-    format!("batch {}, {} tokens, {dtype}{autocast}{checkpointing}", count(setup.batch), count(setup.seq))
+    let tokens = if takes_tokens(view) { format!(" {} tokens,", count(setup.seq)) } else { String::new() };
+    format!("batch {},{tokens} {dtype}{autocast}{checkpointing}", count(setup.batch))
+}
+
+/// Whether the sequence's length matters: it does not where an image's sides do.
+fn takes_tokens(view: &EstimateView) -> bool {
+    view.estimate.activations_per_token > 0
 }
 
 fn parameters(view: &EstimateView) -> String {
@@ -107,7 +113,7 @@ fn cards(view: &EstimateView) -> Text {
         let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
         let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
         return Text::styled("It fits on no single known GPU", BAD)
-            .and(format!("; the largest is {} too small.", size(missing)), PLAIN);
+            .and(format!("; the largest is up to {} too small.", size(missing)), PLAIN);
     };
     let text = Text::styled(format!("It fits {}", gpu(smallest.name)), GOOD)
         .and(format!(" ({} to spare)", size(smallest.spare_bytes.unsigned_abs())), PLAIN);
@@ -150,11 +156,13 @@ fn totals(view: &EstimateView) -> Section {
     if view.held_outputs_bytes > 0 {
         section.line(format!("Keeping only the loss, not the outputs, saves {}.", size(view.held_outputs_bytes)));
     }
-    section.line(format!(
-        "For one token: {} bytes kept for the backward pass; {} elements in the outputs of all modules.",
-        count(estimate.saved_bytes_per_token),
-        count(estimate.activations_per_token)
-    ));
+    if takes_tokens(view) {
+        section.line(format!(
+            "For one token: {} bytes kept for the backward pass; {} elements in the outputs of all modules.",
+            count(estimate.saved_bytes_per_token),
+            count(estimate.activations_per_token)
+        ));
+    }
     section
 }
 

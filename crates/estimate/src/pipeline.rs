@@ -1,0 +1,195 @@
+//! Pipelines of diffusers: models that run one after the other, for an image.
+
+use highwater_driver::context::TRAINING_BYTES;
+use serde_json::{Map, Value};
+
+use crate::architecture::Architecture;
+use crate::dtype::DType;
+use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Term, peak_of};
+use crate::quantization::Weight;
+use crate::read::component_at;
+use crate::run::run;
+use crate::setup::{Mode, Offload, Setup};
+use crate::tape::Category;
+
+/// A pipeline, as its `model_index.json` says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    /// Its models, in the order in which they run.
+    pub components: Vec<Component>,
+    /// Whether guidance runs each image with and without the text at once.
+    pub doubles_batch: bool,
+    /// Tokens of a text.
+    pub text_tokens: u64,
+    /// Whether a VAE in float16 whose configuration asks for it decodes in float32.
+    pub upcasts_decoder: bool,
+}
+
+/// A model of a pipeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Component {
+    /// What it is called.
+    pub label: &'static str,
+    /// What it does.
+    pub role: Role,
+    /// Its configuration.
+    pub config: Map<String, Value>,
+}
+
+/// What a model of a pipeline does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Encodes the text.
+    Text,
+    /// Runs once for each step of the denoising.
+    Denoiser,
+    /// Turns latents into pixels.
+    Decoder,
+}
+
+impl Role {
+    fn phase(self) -> &'static str {
+        match self {
+            Role::Text => "text encoding",
+            Role::Denoiser => "denoising",
+            Role::Decoder => "decoding",
+        }
+    }
+}
+
+/// Sides of the image where nobody says.
+pub(crate) const SIDE: u64 = 1024;
+
+/// A model's bytes.
+struct Share {
+    label: &'static str,
+    role: Role,
+    parameters: u64,
+    weights: u64,
+    /// The largest weight of one module.
+    largest: u64,
+    /// What its forward pass needs above the weights.
+    temporary: u64,
+}
+
+fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option<Share> {
+    let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
+    let architecture = component_at(component, sides).ok()?;
+    let upcasts = pipeline.upcasts_decoder
+        && component.role == Role::Decoder
+        && setup.dtype == DType::Float16
+        && component.config.get("force_upcast").and_then(Value::as_bool).unwrap_or(true);
+    let dtype = if upcasts { DType::Float32 } else { setup.dtype };
+    let times = if pipeline.doubles_batch && component.role == Role::Denoiser { 2 } else { 1 };
+    let own = Setup {
+        mode: Mode::Forward,
+        batch: setup.batch.saturating_mul(times),
+        seq: pipeline.text_tokens.min(architecture.max_positions.unwrap_or(u64::MAX)),
+        dtype,
+        lora: None,
+        ..*setup
+    };
+    let run = run(&architecture, &own)?;
+    let loaded = run.parameters.saturating_mul(dtype.bytes());
+    let weights = crate::models::weights(&architecture, dtype).unwrap_or_default();
+    let largest = weights.iter().map(Weight::parameters).max().unwrap_or(0).saturating_mul(dtype.bytes());
+    // The encoder's half of an autoencoder is there, too.
+    let whole = match component.role {
+        Role::Decoder => crate::read::parameters_of(component).unwrap_or(run.parameters),
+        _ => run.parameters,
+    };
+    Some(Share {
+        label: component.label,
+        role: component.role,
+        parameters: whole,
+        weights: whole.saturating_mul(dtype.bytes()),
+        largest,
+        temporary: peak_of(&run.books).saturating_sub(loaded),
+    })
+}
+
+/// A share in percent, to a tenth.
+fn percent(share: u64, of: u64) -> f64 {
+    let thousandths = u32::try_from(share.saturating_mul(1000) / of.max(1)).unwrap_or(u32::MAX);
+    f64::from(thousandths) / 10.0
+}
+
+/// The estimate of a generation.
+pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: &Setup) -> Estimate {
+    let shares: Vec<Share> =
+        pipeline.components.iter().filter_map(|component| share_of(pipeline, component, setup)).collect();
+    let all = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.weights));
+    let resident = |share: &Share| match setup.offload {
+        Offload::None => all,
+        Offload::Model => share.weights,
+        Offload::Sequential => share.largest,
+    };
+    let mut phases: Vec<PhasePeak> = Vec::new();
+    for share in &shares {
+        let peak = resident(share).saturating_add(share.temporary);
+        match phases.iter_mut().find(|phase| phase.phase == share.role.phase()) {
+            Some(phase) => phase.peak_requested_bytes = phase.peak_requested_bytes.max(peak),
+            None => phases.push(PhasePeak { phase: share.role.phase(), peak_requested_bytes: peak }),
+        }
+    }
+    let highest = shares.iter().max_by_key(|share| resident(share).saturating_add(share.temporary));
+    let (weights, temporary) = highest.map_or((0, 0), |share| (resident(share), share.temporary));
+    let peak = weights.saturating_add(temporary);
+    let workspace = if setup.platform.compute_capability == (9, 0) { 32 << 20 } else { 8_519_680 };
+    // Segments of 2 and 20 MiB and the ends of large ones.
+    let reserved = peak.saturating_add(temporary / 10).saturating_add(workspace);
+    let term = |name: &'static str, category: Category, bytes: u64| Term {
+        category,
+        part: "model",
+        name,
+        count: 1,
+        bytes,
+        formula: if category == Category::Parameter { "weights" } else { "largest forward pass" }.to_owned(),
+    };
+    let is_here =
+        |share: &&Share| setup.offload == Offload::None || highest.is_some_and(|one| one.label == share.label);
+    let mut terms: Vec<Term> = shares
+        .iter()
+        .filter(is_here)
+        .map(|share| {
+            let bytes = if setup.offload == Offload::Sequential { share.largest } else { share.weights };
+            term(share.label, Category::Parameter, bytes)
+        })
+        .collect();
+    terms.push(term(highest.map_or("", |share| share.label), Category::Temporary, temporary));
+    terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
+    // Weights are exact; a forward pass may need half as much or half as much again.
+    let band = temporary / 2;
+    let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
+    let mut assumptions = architecture.assumptions.clone();
+    assumptions.push(format!(
+        "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
+        sides[0], sides[1]
+    ));
+    let parameters = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.parameters));
+    Estimate {
+        model: architecture.name.clone(),
+        family: architecture.family.to_owned(),
+        parameters,
+        trainable_parameters: parameters,
+        peak_requested_bytes: peak,
+        peak_allocated_bytes: peak,
+        workspace_bytes: workspace,
+        peak_reserved_bytes: reserved,
+        context_bytes: TRAINING_BYTES,
+        total_bytes: reserved.saturating_add(TRAINING_BYTES),
+        activations_per_token: 0,
+        saved_bytes_per_token: 0,
+        peak_phase: highest.map_or("", |share| share.role.phase()).to_owned(),
+        phases,
+        breakdown: Breakdown { parameter: weights, temporary, ..Breakdown::default() },
+        terms,
+        error_band: ErrorBand {
+            low_bytes: peak.saturating_sub(band),
+            high_bytes: peak.saturating_add(band),
+            percent: percent(band, peak),
+            evidence: "the weights exactly, a forward pass from the shapes of its layers, within a half",
+        },
+        assumptions,
+    }
+}
