@@ -123,7 +123,7 @@ fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), vec![step])
 }
 
-fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
+pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(", here {}", size(bytes)));
     let who = match event.origin {
         _ if event.id == "shm-nccl" => "NCCL's buffers between processes",
@@ -150,7 +150,7 @@ fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::SharedMemory, text), steps)
 }
 
-fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
+pub(super) fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(", here {},", size(bytes)));
     let text = format!(
         "page-locked (pinned) memory of the host{asked} could not be allocated: it cannot be swapped, and counts in full against the \

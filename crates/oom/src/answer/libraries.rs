@@ -4,9 +4,10 @@ use highwater_units::size;
 
 use super::engines::end_others;
 use super::flags::after_start;
-use super::{because, frameworks};
+use super::{because, frameworks, general, llama};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
+use crate::program::Program;
 use crate::steps::{Step, of_comfyui};
 
 /// The answer to a failure of a library.
@@ -183,7 +184,7 @@ fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The GPU of a Mac shares the host's memory, up to a limit.
-fn metal() -> (Diagnosis, Vec<Step>) {
+pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
     let text = "the GPU's work did not fit in the memory that macOS lets it use (about two thirds to three quarters of the Mac's): the model, \
                 its cache and the activations share it with every other program";
     let steps = vec![
@@ -279,6 +280,9 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
 }
 
 fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    if found.surroundings.program == Some(Program::Llama) {
+        return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
+    }
     let text = format!(
         "{} reports that the GPU is out of memory, to a library other than PyTorch's allocator; the error has no numbers: the GPU was full, \
          or another process had filled it",
@@ -286,6 +290,9 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     );
     (
         because(Cause::OutsidePyTorch, text),
-        vec![end_others(None, found), margin("PyTorch's cached memory counts as used for others"), shrink()],
+        general::less(found.surroundings.program)
+            .into_iter()
+            .chain([end_others(None, found), margin("PyTorch's cached memory counts as used for others"), shrink()])
+            .collect(),
     )
 }

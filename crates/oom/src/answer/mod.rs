@@ -3,6 +3,7 @@
 mod engines;
 mod flags;
 mod frameworks;
+mod general;
 mod host;
 mod libraries;
 mod llama;
@@ -201,7 +202,7 @@ fn weight(event: &Event) -> u8 {
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
-        "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
+        "general" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
             1
         }
         _ => 2,
@@ -217,12 +218,13 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| tensorrt::explain(event, found))
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
+        .or_else(|| general::explain(event, found))
 }
 
 /// No device has so much, or no machine.
 fn absurd_bytes(event: &Event) -> u64 {
     match event.id {
-        "host-allocator" | "pinned" | "shm" => 1 << 50,
+        "host-allocator" | "pinned" | "shm" => 1 << 46,
         _ => 1 << 40,
     }
 }

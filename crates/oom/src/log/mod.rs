@@ -26,10 +26,11 @@ use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{Seen, TableReader, has_anchor};
+use table::{Hit, Seen, TableReader, has_anchor};
 pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
+use super::grammar::{self, Sentence};
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
@@ -287,6 +288,7 @@ impl LogReader {
             self.last_key.clone_from(&of_line.key);
             self.last_rank = of_line.rank;
         }
+        let mut is_told = false;
         if is_known {
             self.trace.read(body, &of_line.key);
             if seen.has_any(&summary::ANCHORS) {
@@ -294,11 +296,19 @@ impl LogReader {
             }
             let number = self.found.lines + 1;
             let rank = of_line.rank;
-            for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
+            let hits = self.table.read(body, &of_line.key, rank, number, &mut self.found.engine);
+            is_told = !hits.is_empty();
+            for hit in hits {
                 self.found.add(hit, rank, number, &mut self.events);
             }
         }
-        self.read_text(body, &of_line, is_of_interest);
+        is_told |= self.read_text(body, &of_line, is_of_interest);
+        if !is_told
+            && seen.may_tell()
+            && let Some((row, values)) = grammar::read(&line).map(Sentence::hit)
+        {
+            self.found.add(Hit { row, values }, of_line.rank, self.found.lines + 1, &mut self.events);
+        }
     }
 
     /// Whether a line without a writer's name goes on with what the last writer has begun.
@@ -311,8 +321,8 @@ impl LogReader {
         is_message || self.table.may_go_on(&self.last_key, body)
     }
 
-    /// Reads the text of a line.
-    fn read_text(&mut self, body: &[u8], of_line: &Origin, is_of_interest: bool) {
+    /// Reads the text of a line; whether it is of a message.
+    fn read_text(&mut self, body: &[u8], of_line: &Origin, is_of_interest: bool) -> bool {
         let mut text = without_blanks(body);
         let mut at = 0;
         let mut went_on = false;
@@ -323,11 +333,11 @@ impl LogReader {
                 Begun::Message(ref mut reader) => match reader.go_on(&text) {
                     Progress::Open if open.lines < MAX_LINES => {
                         self.keep(of_line, open);
-                        return;
+                        return true;
                     }
                     Progress::Open => {
                         self.end(open);
-                        return;
+                        return true;
                     }
                     Progress::Ended(used) => {
                         self.end(open);
@@ -361,13 +371,14 @@ impl LogReader {
             && let Some((reader, progress)) = Reader::begin_amid(&text)
         {
             self.begun(reader, progress, rank, of_line, (&[], text.len()));
-            return;
+            return true;
         }
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
             let begun = Begun::Words(text[text.len() - broken..].to_vec());
             self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1, asked: AskedAt::default() });
         }
+        has_begun || went_on || broken > 0
     }
 
     /// Keeps a message for its next line, or counts it; gives where the text goes on.
