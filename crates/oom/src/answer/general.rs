@@ -10,9 +10,6 @@ use crate::log::{Event, Found};
 use crate::program::Program;
 use crate::steps::Step;
 
-/// A smaller request fails only where the memory is full already.
-const LARGE_REQUEST_BYTES: u64 = 64 << 20;
-
 /// The answer to a failure without a row of its own.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     if event.id != "general" {
@@ -26,12 +23,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         (_, Some(Program::Compiler)) => compiler(),
         ("pinned", _) => host::pinned(event),
         ("shared", _) => host::shared(event),
-        ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
         ("device", _) => device(event, found),
+        ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
         // Its own programs know no other.
-        (_, Some(Program::Llama | Program::Images | Program::Renderer | Program::Video | Program::Molecules | Program::Mlx)) => {
-            device(event, found)
-        }
+        (_, Some(_)) => device(event, found),
         _ => unknown(event, program),
     })
 }
@@ -104,14 +99,13 @@ fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         asked(event)
     );
     let full = super::engines::end_others(None, found);
-    let small = event.requested().is_some_and(|bytes| bytes < LARGE_REQUEST_BYTES);
     let steps = match less(program) {
         Some(step) if step.id == "end-process" => vec![step, shrink()],
         Some(step) => vec![step, full],
-        None if small || event.requested().is_none() => vec![full, shrink()],
         None => vec![shrink(), full],
     };
-    let cause = if small { Cause::OutsidePyTorch } else { Cause::TooBig };
+    // CPU and GPU of such a board share one memory.
+    let cause = if program == Some(Program::Jetson) { Cause::HostMemory } else { Cause::TooBig };
     (because(cause, text), steps)
 }
 
@@ -138,7 +132,7 @@ fn smaller_model(program: Option<Program>) -> Step {
 }
 
 /// A compiler takes memory for each file that it works on.
-fn compiler() -> (Diagnosis, Vec<Step>) {
+pub(super) fn compiler() -> (Diagnosis, Vec<Step>) {
     let text = "the host ran out of memory while code was compiled: each job takes some GiB for GPU code";
     let fewer = Step::new("less-host-memory", "compile fewer files at once", "each job is a process of its own")
         .with("MAX_JOBS=2 NVCC_THREADS=1, make -j2, cargo build --jobs 2");

@@ -2,9 +2,10 @@
 
 use highwater_units::size;
 
-use super::because;
+use super::{because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
+use crate::program::Program;
 use crate::steps::Step;
 
 /// The answer to a failure of the host.
@@ -24,6 +25,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "pinned" | "pinned-nccl" => pinned(event),
         "host-allocator" => allocator(event),
         "page-file" => page_file(),
+        "oom-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => general::compiler(),
         "oom-kill" => killed(event, true),
         "sigkill" => killed(event, false),
         _ => return None,

@@ -23,6 +23,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
+        "set-up" | "general-set-up" => set_up(event),
+        "nvml-assert" => nvml_assert(),
         "runtime" => runtime(event, found),
         _ => return None,
     };
@@ -277,6 +279,32 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
             .with("llm_int8_enable_fp32_cpu_offload=True"),
     ];
     (because(Cause::TooBig, text), steps)
+}
+
+/// The driver had no memory for a process that had requested nothing yet.
+fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not set up this process on the GPU, before it requested anything: others have filled the GPU, or the driver has no more \
+         memory of the host for it (a limit of WSL, of a container, `ulimit -v`)",
+        event.origin
+    );
+    let look = Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
+        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let restart = Step::new(
+        "restart-device",
+        "in WSL, shut it down and give it more memory of the host; on one machine with many GPUs, show the process only those it needs",
+        "the driver maps memory of the host for each GPU that is visible",
+    )
+    .with("wsl --shutdown, memory=48GB in .wslconfig; CUDA_VISIBLE_DEVICES=0");
+    (because(Cause::Refused, text), vec![look, restart])
+}
+
+/// The allocator was out of memory, and could not ask NVML for its message.
+fn nvml_assert() -> (Diagnosis, Vec<Step>) {
+    let text = "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
+                slice, a Jetson, a container without NVML): the numbers are lost";
+    let newer = Step::new("record", "use a newer torch, whose message does not need NVML", "it then has the numbers");
+    (because(Cause::TooBig, text), vec![shrink(), newer])
 }
 
 fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {

@@ -202,7 +202,7 @@ fn weight(event: &Event) -> u8 {
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
-        "general" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
+        "general" | "general-set-up" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
             1
         }
         _ => 2,

@@ -14,7 +14,7 @@
 mod words;
 
 use words::{
-    BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, PLACES, RECOVERIES, SENTENCES, SOURCE,
+    BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OTHER_REASONS, PLACES, RECOVERIES, SENTENCES, SET_UP, SOURCE,
 };
 pub(crate) use words::TRIGGERS;
 
@@ -30,6 +30,8 @@ const LEAST_SIZE: u64 = 1 << 16;
 
 /// The failure that a sentence tells.
 static FAILED: Row = row("general", "the program", "");
+/// The same while a process was set up on a device.
+static SET_UP_FAILED: Row = row("general-set-up", "the program", "");
 /// The end that it tells.
 static KILLED: Row = row("sigkill", "a log", "");
 
@@ -72,6 +74,8 @@ pub(crate) enum Sentence {
         requested: Option<u64>,
         /// The most that there may be of it.
         limit: Option<u64>,
+        /// A process was set up on a device, and had requested nothing yet.
+        is_set_up: bool,
     },
     /// A process was ended by signal 9.
     Killed,
@@ -82,12 +86,12 @@ impl Sentence {
     pub(crate) fn hit(self) -> (&'static Row, Values) {
         match self {
             Self::Killed => (&KILLED, Values::new()),
-            Self::Failed { place, requested, limit } => {
+            Self::Failed { place, requested, limit, is_set_up } => {
                 let bytes = |bytes: u64| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
                 let mut values = vec![("place", Value::Text(place.name().to_owned()))];
                 values.extend(requested.map(|requested| ("size", bytes(requested))));
                 values.extend(limit.map(|limit| ("limit", bytes(limit))));
-                (&FAILED, values)
+                (if is_set_up { &SET_UP_FAILED } else { &FAILED }, values)
             }
         }
     }
@@ -102,9 +106,9 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         return None;
     }
     if let Some((_, place)) = SENTENCES.iter().find(|(words, _)| lower.contains(words)) {
-        return Some(Sentence::Failed { place: *place, requested: None, limit: None });
+        return Some(Sentence::Failed { place: *place, requested: None, limit: None, is_set_up: false });
     }
-    if RECOVERIES.iter().any(|words| lower.contains(words)) {
+    if RECOVERIES.iter().chain(&OTHER_REASONS).any(|words| lower.contains(words)) {
         return None;
     }
     let is_error = ERRORS.iter().any(|word| lower.contains(word));
@@ -124,7 +128,8 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         let mut sizes = sizes(&lower);
         let requested = sizes.next();
         let limit = sizes.next().filter(|_| is_beyond);
-        Sentence::Failed { place, requested, limit }
+        let is_set_up = SET_UP.iter().any(|words| lower.contains(words));
+        Sentence::Failed { place, requested, limit, is_set_up }
     })
 }
 
@@ -187,7 +192,7 @@ fn lack(clause: &[&str]) -> bool {
 
 /// Whether the failure is what a sentence is about: `out of memory errors are common`.
 fn is_subject(after: &[&str]) -> bool {
-    let errors = after.first().is_some_and(|word| matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems"));
+    let errors = after.first().is_some_and(|word| matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer"));
     errors || after.iter().take(3).any(|word| matches!(*word, "are" | "happens" | "occur" | "handler" | "killer"))
 }
 
@@ -249,7 +254,7 @@ fn is_size(word: &str) -> bool {
 /// Whether a name of the line stands for a failure.
 fn codes(text: &str) -> bool {
     let names = text.split(|letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | ':')));
-    names.into_iter().any(|name| CODES.iter().any(|code| name.contains(code)))
+    names.into_iter().filter(|name| !name.contains("Test")).any(|name| CODES.iter().any(|code| name.contains(code)))
 }
 
 /// `exit code 137`, `returncode=-9`, `received SIGKILL`.
@@ -342,7 +347,8 @@ mod tests {
             Some(Sentence::Failed {
                 place: Place::Device,
                 requested: Some(48_736_917_632),
-                limit: Some(30_150_672_384)
+                limit: Some(30_150_672_384),
+                is_set_up: false
             })
         );
     }

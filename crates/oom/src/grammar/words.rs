@@ -173,20 +173,30 @@ pub(super) const RECOVERIES: [&str; 13] = [
     "switching to", "spilling", "will be slower", "not caching",
 ];
 
+/// Other reasons of a failed request.
+pub(super) const OTHER_REASONS: [&str; 13] = [
+    "driver version", "no cuda-capable", "invalid argument", "illegal memory access", "not supported", "permission denied",
+    "initialization error", "unspecified launch", "invalid device", "skipped", "stream is capturing", "% of free", "benchmark choice",
+];
+
+/// Words of a line that failed while a process was set up on a device.
+pub(super) const SET_UP: [&str; 7] =
+    ["getdevicecount", "ctxcreate", "create context", "creating context", "primary context", "setdevice", "cuinit"];
+
 /// How lines of source code begin, and titles and lists of documents.
 pub(super) const SOURCE: [&str; 17] = [
-    "except", "catch", "raise", "throw ", "if ", "elif ", "else", "#", "//", "/*", "* ", "assert ", "def ", "return",
-    "import ", "from ", "try",
+    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "#", "//", "/*", "assert ", "def ", "return ",
+    "import ", "from ", "try:",
 ];
 
 /// Words of a line that reports an error.
-pub(super) const ERRORS: [&str; 17] = [
+pub(super) const ERRORS: [&str; 19] = [
     "error", "fatal", "exception", "fail", "abort", "panicked", "terminate", "returned", "returns", "errcode", "killed",
-    "warn", "assert", "status", "code", "!!!", "refused",
+    "warn", "assert", "status", "code", "!!!", "refused", "caused by", "oom",
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
-pub(super) const PLACES: [(&str, Place); 77] = [
+pub(super) const PLACES: [(&str, Place); 81] = [
     ("pinned", Place::Pinned),
     ("hostalloc", Place::Pinned),
     ("mallochost", Place::Pinned),
@@ -194,6 +204,7 @@ pub(super) const PLACES: [(&str, Place); 77] = [
     ("allocmapped", Place::Pinned),
     ("/dev/shm", Place::Shared),
     ("shm_open", Place::Shared),
+    ("of gpu", Place::Device),
     ("video memory", Place::Device),
     ("vram", Place::Device),
     ("device memory", Place::Device),
@@ -245,6 +256,9 @@ pub(super) const PLACES: [(&str, Place); 77] = [
     ("nvgpu", Place::Device),
     ("optix", Place::Device),
     ("tdrv", Place::Device),
+    ("mindspore", Place::Device),
+    ("amdgpu", Place::Device),
+    ("ops_amd", Place::Device),
     ("cudnn", Place::Device),
     ("cublas", Place::Device),
     ("lower resolution", Place::Device),

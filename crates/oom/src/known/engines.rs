@@ -17,6 +17,7 @@ pub(super) const ROWS: &[Row] = &[
         "xternally held weights on device {*}({held:g}/{total:b}) exceed the desired GPU memory utilization ({utilization:f}, \
          {requested:b})",
     ),
+    row("vllm-load", "vLLM up to 0.7", "while processing method load_model"),
     row("vllm-load", "vLLM 0.16 or newer", "Failed to load model - not enough GPU memory"),
     row(
         "vllm-cpu-memory",

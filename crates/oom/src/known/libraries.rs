@@ -11,6 +11,7 @@ pub(super) const ROWS: &[Row] = &[
     row("async-bare", "torch 1.13 or newer", "OutOfMemoryError: Allocation on device"),
     row("async-bare", "ComfyUI", "Exception during processing !!! Allocation on device"),
     row("async-bare", "torch 1.13 or newer", "{^}Allocation on device"),
+    row("async-bare", "ComfyUI", "Exception Message:** Allocation on device"),
     row("bare", "PyTorch", "{^}torch.OutOfMemoryError:{$}"),
     row("bare", "PyTorch", "{^}torch.cuda.OutOfMemoryError:{$}"),
     row("bare", "PyTorch", "Error: CUDA out of memory{!.Tried}{!.Allocation}"),
@@ -158,6 +159,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("capture", "CUDA", "operation not permitted when stream is capturing"),
     row("capture", "CUDA", "cudaErrorStreamCaptureUnsupported"),
+    row("nvml-assert", "PyTorch 2.0 to 2.4", "NVML_SUCCESS == r INTERNAL ASSERT FAILED at"),
+    row("set-up", "CUDA", "Unexpected error from cudaGetDeviceCount(){*}Error 2: out of memory"),
+    row("faiss", "Faiss up to 1.6", "ailed to cudaMalloc {raw:n} bytes"),
     row("faiss", "Faiss", "StandardGpuResources: alloc fail type {*}size {raw:n} bytes (cudaMalloc error"),
     row(
         "paddle",

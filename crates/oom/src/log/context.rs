@@ -10,7 +10,7 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 11] = [
+const AROUND: [&str; 12] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -22,6 +22,7 @@ const AROUND: [&str; 11] = [
     "memory_saver",
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
+    "illegal memory access",
 ];
 
 /// What stands before the release of PyTorch.
@@ -71,6 +72,7 @@ impl Found {
         }
         seen.is_comfyui |= words.has_any(&COMFYUI);
         seen.is_ollama |= words.has("ollama");
+        seen.has_faulted |= words.has("illegal memory access");
         let program = program::PROGRAMS.iter().position(|(_, names)| words.has_any(names));
         let program = program.and_then(|at| program::PROGRAMS.get(at)).map(|(program, _)| *program);
         seen.program = seen.program.or(program);

@@ -95,6 +95,8 @@ pub struct LogReader {
     last_rank: Option<u32>,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
+    /// What the line that is read now says by its grammar.
+    sentence: Option<Sentence>,
     found: Found,
 }
 
@@ -106,6 +108,8 @@ struct Open {
     line: u64,
     lines: usize,
     asked: AskedAt,
+    /// What its first line says, if it is no message.
+    sentence: Option<Sentence>,
 }
 
 #[derive(Clone, Debug)]
@@ -302,13 +306,18 @@ impl LogReader {
                 self.found.add(hit, rank, number, &mut self.events);
             }
         }
-        is_told |= self.read_text(body, &of_line, is_of_interest);
-        if !is_told
-            && seen.may_tell()
-            && let Some((row, values)) = grammar::read(&line).map(Sentence::hit)
-        {
-            self.found.add(Hit { row, values }, of_line.rank, self.found.lines + 1, &mut self.events);
+        let may_tell = !is_told && seen.may_tell() && !self.found.surroundings.has_faulted;
+        self.sentence = may_tell.then(|| grammar::read(&line)).flatten();
+        let is_message = self.read_text(body, &of_line, is_of_interest);
+        if let Some(sentence) = self.sentence.take().filter(|_| !is_message) {
+            self.tell(sentence, of_line.rank, self.found.lines + 1);
         }
+    }
+
+    /// Counts a failure that only the grammar knows.
+    fn tell(&mut self, sentence: Sentence, rank: Option<u32>, line: u64) {
+        let (row, values) = sentence.hit();
+        self.found.add(Hit { row, values }, rank, line, &mut self.events);
     }
 
     /// Whether a line without a writer's name goes on with what the last writer has begun.
@@ -376,7 +385,8 @@ impl LogReader {
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
             let begun = Begun::Words(text[text.len() - broken..].to_vec());
-            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1, asked: AskedAt::default() });
+            let (line, asked, sentence) = (self.found.lines + 1, AskedAt::default(), None);
+            self.keep(of_line, Open { begun, rank, line, lines: 1, asked, sentence });
         }
         has_begun || went_on || broken > 0
     }
@@ -398,7 +408,8 @@ impl LogReader {
         let rank = rank.or(context.map(|(rank, _)| rank));
         let mut asked = self.trace.take(&of_line.key);
         asked.side = asked.side.or_else(|| engine_in(before).or_else(|| engine_in(&of_line.key)).map(Side::Engine));
-        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1, asked };
+        let (begun, line) = (Begun::Message(Box::new(reader)), self.found.lines + 1);
+        let open = Open { begun, rank, line, lines: 1, asked, sentence: self.sentence.take() };
         match progress {
             Progress::Open => {
                 self.keep(of_line, open);
@@ -451,7 +462,10 @@ impl LogReader {
     fn end(&mut self, open: Open) {
         let Begun::Message(reader) = open.begun else { return };
         let Some(mut message) = reader.finish() else {
-            self.found.note_mention(open.line, b"");
+            match open.sentence {
+                Some(sentence) => self.tell(sentence, open.rank, open.line),
+                None => self.found.note_mention(open.line, b""),
+            }
             return;
         };
         message.rank = open.rank;
