@@ -23,12 +23,14 @@ pub enum Program {
     Molecules,
     /// `OpenVINO`, on Intel's GPUs.
     OpenVino,
+    /// ONNX Runtime in any program.
+    OnnxRuntime,
     /// Runs on a board whose GPU shares the host's memory.
     Jetson,
 }
 
 /// The names of each kind; the earlier row counts.
-pub(crate) const PROGRAMS: [(Program, &[&str]); 11] = [
+pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
     (Program::Compiler, &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS"]),
     (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp"]),
     (
@@ -54,10 +56,11 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 11] = [
             "sd_hijack",
             "lower resolution",
             "sdnext",
+            "diffusion.cpp",
             "Fooocus",
         ],
     ),
-    (Program::Renderer, &["blender", "Blender", "intern\\cycles", "intern/cycles", "LuxCore", "OptiX", "ViewLayer"]),
+    (Program::Renderer, &["blender", "Blender", "intern\\cycles", "intern/cycles", "LuxCore", "OptiX", "ViewLayer", "rendering resource"]),
     (Program::Video, &["nvenc", "cuvid", "OpenEncodeSession", "NVDEC", "hwaccel"]),
     (
         Program::Molecules,
@@ -65,6 +68,7 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 11] = [
     ),
     (Program::OpenVino, &["openvino", "OpenVINO", "intel_gpu", "onednn_verbose", "CL_OUT_OF_RESOURCES"]),
     (Program::Jetson, &["NvMap", "nvgpu", "jetson", "Jetson", "tegra"]),
+    (Program::OnnxRuntime, &["onnxruntime", "ONNXRuntime"]),
 ];
 
 /// All names.

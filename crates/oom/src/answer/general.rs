@@ -21,7 +21,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     }
     Some(match (event.text("place").unwrap_or_default(), program) {
         (_, Some(Program::Compiler)) => compiler(),
-        ("pinned", _) => host::pinned(event),
+        ("pinned", _) => host::pinned(event.requested()),
         ("shared", _) => host::shared(event),
         ("device", _) => device(event, found),
         ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
@@ -80,7 +80,7 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
             "CPU and GPU share one memory, whose free parts become scattered",
         )
         .with("sudo tegrastats"),
-        Program::Llama | Program::Mlx | Program::Compiler => return None,
+        Program::Llama | Program::Mlx | Program::Compiler | Program::OnnxRuntime => return None,
     })
 }
 
@@ -109,13 +109,13 @@ fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(cause, text), steps)
 }
 
-fn of_host(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
+pub(super) fn of_host(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "the host had no memory for a request{}: this is the CPU's memory, not the GPU's, or the limit of a job, container or page",
         asked(event)
     );
     let steps = match program {
-        Some(Program::Whisper | Program::Llama | Program::Browser) => {
+        Some(Program::Whisper | Program::Llama | Program::Browser | Program::Images) => {
             vec![smaller_model(program), more_host_memory()]
         }
         _ => vec![more_host_memory(), less_host_memory()],

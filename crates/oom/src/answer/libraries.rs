@@ -15,7 +15,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     let (diagnosis, mut steps) = match event.id {
         _ if frameworks::is_of(event) => frameworks::explain(event, found)?,
         "async-bare" => asynchronous(found),
+        "library-alloc" | "library-handle" | "library-workspace"
+            if found.surroundings.program == Some(Program::OnnxRuntime) =>
+        {
+            beside_arena(event, found)
+        }
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
+        "ggml-pool" => ggml_pool(event),
         "nccl" => nccl(event),
         "npu" | "npu-context" => ascend(event),
         "no-batch-size" => no_batch_size(),
@@ -126,6 +132,28 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
     }
     (because(Cause::OutsidePyTorch, text), steps)
+}
+
+/// A library beside ONNX Runtime's arena.
+fn beside_arena(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not allocate its workspace: the GPU is full, of ONNX Runtime's arenas (one for each session) or of other programs",
+        event.origin
+    );
+    let limit = Step::new("arena", "bound the arena of each session, and run fewer sessions or threads", "an arena never gives memory back")
+        .with("gpu_mem_limit, arena_extend_strategy=kSameAsRequested");
+    (because(Cause::OutsidePyTorch, text), vec![end_others(None, found), limit, shrink()])
+}
+
+/// The pool for the descriptions of a graph's tensors has a size that is set when the program is built.
+fn ggml_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.bytes("needed_raw").zip(event.bytes("available_raw"));
+    let numbers = numbers
+        .map_or_else(String::new, |(needed, available)| format!(": it needs {}, and has {}", size(needed), size(available)));
+    let text = format!("ggml's pool for the description of a graph is too small{numbers}; it has a fixed size, and no memory is full");
+    let smaller = Step::new("shrink", "compute less at once: a smaller image, a shorter prompt or text", "the graph has an entry for each part");
+    let newer = Step::new("record", "use a newer release of the program", "the size of the pool is written in its source");
+    (because(Cause::Limit, text), vec![smaller, newer])
 }
 
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {

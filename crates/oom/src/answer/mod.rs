@@ -58,6 +58,10 @@ pub fn answer(found: &Found) -> Option<Answer> {
     let (at, event) = match (event, &situation) {
         (Some((at, event)), None) => (at, event),
         (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
+        (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
+            let (diagnosis, steps) = host::pinned(None);
+            return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
+        }
         (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
         (None, None) => return summary::explain(found),
     };

@@ -263,18 +263,21 @@ fn is_killed(words: &[&str]) -> bool {
         let before = &words[at.saturating_sub(4)..at];
         let has = |names: &[&str]| before.iter().any(|word| names.contains(word));
         let is_code = || {
-            before.iter().any(|word| {
-                ["code", "status", "exitcode", "returncode", "rc", "exited", "exit_code", "exit-code"].contains(word)
-            })
+            before.iter().any(|word| word.starts_with("exit") || ["code", "returncode", "rc"].contains(word))
         };
         let is_end = match words[at] {
             "137" | "-9" => is_code() && !has(&["http", "line"]),
             "sigkill" => {
-                has(&["received", "by", "sent", "with", "signal", "terminated", "got", "signals"])
-                    && !has(&["via", "forcefully", "sending", "send"])
+                has(&["received", "by", "sent", "with", "signal", "terminated", "got", "signals", "negsignal"])
+                    && !has(&["via", "forcefully", "sending", "send", "stopping"])
             }
-            "9" => before.last() == Some(&"signal") && has(&["by", "with", "received", "terminated", "got", "killed"]),
-            "killed" => before.last() == Some(&"signal"),
+            "9" => {
+                before.last() == Some(&"signal")
+                    && (has(&["by", "with", "received", "terminated", "got", "killed"])
+                        || words.get(at + 1) == Some(&"sigkill"))
+            }
+            "killed" => before.last() == Some(&"signal") || words.get(at + 1) == Some(&"signal"),
+            "oom-killed" => true,
             _ => false,
         };
         is_end && !is_hedged(before)

@@ -3,7 +3,7 @@
 use super::Place;
 
 /// What a line must hold to be read: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 107] = [
+pub(crate) const TRIGGERS: [&str; 108] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -82,6 +82,7 @@ pub(crate) const TRIGGERS: [&str; 107] = [
     "UT_OF_DEVICE_MEMORY",
     "UT_OF_GPU_MEMORY",
     "UT_OF_RESOURCES",
+    "UTOFMEMORY",
     "utOfMemory",
     "utOfDeviceMemory",
     "utOfHostMemory",
@@ -129,7 +130,7 @@ pub(super) const SENTENCES: [(&str, Place); 6] = [
 ];
 
 /// Names that stand for a failure by themselves.
-pub(super) const CODES: [&str; 14] = [
+pub(super) const CODES: [&str; 15] = [
     "OUT_OF_MEMORY",
     "OUT_OF_HOST_MEMORY",
     "OUT_OF_DEVICE_MEMORY",
@@ -138,6 +139,7 @@ pub(super) const CODES: [&str; 14] = [
     "OutOfMemory",
     "OutOfDeviceMemory",
     "OutOfHostMemory",
+    "OUTOFMEMORY",
     "ALLOC_FAIL",
     "ALLOCATION_FAIL",
     "NO_MEMORY",
@@ -196,7 +198,7 @@ pub(super) const ERRORS: [&str; 19] = [
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
-pub(super) const PLACES: [(&str, Place); 81] = [
+pub(super) const PLACES: [(&str, Place); 87] = [
     ("pinned", Place::Pinned),
     ("hostalloc", Place::Pinned),
     ("mallochost", Place::Pinned),
@@ -272,6 +274,12 @@ pub(super) const PLACES: [(&str, Place); 81] = [
     ("wasm", Place::Host),
     ("java", Place::Host),
     ("enomem", Place::Host),
+    ("cannot allocate memory", Place::Host),
+    ("memory allocation of", Place::Host),
+    ("runtime: out of memory", Place::Host),
+    ("heap", Place::Host),
+    ("container", Place::Host),
+    ("replica", Place::Host),
     ("opencv", Place::Host),
     ("node heap", Place::Host),
     (" ram", Place::Host),

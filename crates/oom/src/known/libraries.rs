@@ -119,6 +119,7 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow", "TensorFlow", "OOM when allocating tensor of shape [{shape:d}] and type {type:w}"),
     row("tensorflow", "TensorFlow", "Resource exhausted: failed to allocate memory"),
     row("tensorflow", "TensorFlow", "RESOURCE_EXHAUSTED: failed to allocate memory"),
+    row("tensorflow", "TensorFlow", "ResourceExhaustedError: failed to allocate memory"),
     row(
         "xla",
         "JAX and TensorFlow (XLA)",
@@ -136,6 +137,7 @@ pub(super) const ROWS: &[Row] = &[
         "TensorFlow",
         "ran out of memory trying to allocate {size:b} (rounded to {raw:n})requested by op",
     ),
+    row("tensorflow", "TensorFlow", "ran out of memory trying to allocate {size:b} (rounded to {raw:n})."),
     row(
         "triton",
         "Triton",
@@ -161,6 +163,11 @@ pub(super) const ROWS: &[Row] = &[
     row("capture", "CUDA", "cudaErrorStreamCaptureUnsupported"),
     row("nvml-assert", "PyTorch 2.0 to 2.4", "NVML_SUCCESS == r INTERNAL ASSERT FAILED at"),
     row("set-up", "CUDA", "Unexpected error from cudaGetDeviceCount(){*}Error 2: out of memory"),
+    row(
+        "ggml-pool",
+        "ggml",
+        "not enough space in the context's memory pool (needed {needed_raw:n}, available {available_raw:n}",
+    ),
     row("faiss", "Faiss up to 1.6", "ailed to cudaMalloc {raw:n} bytes"),
     row("faiss", "Faiss", "StandardGpuResources: alloc fail type {*}size {raw:n} bytes (cudaMalloc error"),
     row(
@@ -177,6 +184,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("cuda-jl", "CUDA.jl", "Out of GPU memory trying to allocate {size:b}"),
     row("cuda-jl", "CUDA.jl", "ERROR: Out of GPU memory"),
+    row("mps-buffer", "Metal", "total bytes of NDArray > 2**32"),
     row("mps-buffer", "PyTorch on MPS", "Invalid buffer size: {size:b}"),
     row("npu-context", "Ascend (CANN)", "aclrtSetDevice(deviceId) failed: 507033"),
     row("npu", "Ascend (CANN)", "Memory_Allocation_Failure(EL0004)"),
