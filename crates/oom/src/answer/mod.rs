@@ -104,8 +104,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
         sort(&mut steps);
-        // Its own flags before what only looks.
-        steps.sort_by_key(|step| step.id == "look-at-device");
+        // Its own flags before what only looks; where enough was free, memory that others release changes nothing.
+        let is_refused = diagnosis.cause == Cause::Refused;
+        steps.sort_by_key(|step| step.id == "look-at-device" || is_refused && step.id == "free-outside");
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
     } else {
@@ -206,6 +207,7 @@ fn weight(event: &Event) -> u8 {
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
+        "general" if event.text("place") == Some("unknown") => 0,
         "general" | "general-set-up" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
             1
         }

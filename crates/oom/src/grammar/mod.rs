@@ -253,8 +253,12 @@ fn is_size(word: &str) -> bool {
 
 /// Whether a name of the line stands for a failure.
 fn codes(text: &str) -> bool {
-    let names = text.split(|letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | ':')));
-    names.into_iter().filter(|name| !name.contains("Test")).any(|name| CODES.iter().any(|code| name.contains(code)))
+    let is_code = |name: &str| !name.contains("Test") && CODES.iter().any(|code| name.contains(code));
+    clauses(text).iter().any(|clause| {
+        let at = clause.iter().position(|name| is_code(name));
+        let before = at.map(|at| clause[..at].iter().map(|word| word.to_lowercase()).collect::<Vec<_>>());
+        before.is_some_and(|before| !is_hedged(&before.iter().map(String::as_str).collect::<Vec<_>>()))
+    })
 }
 
 /// `exit code 137`, `returncode=-9`, `received SIGKILL`.

@@ -3,7 +3,7 @@
 use super::Place;
 
 /// What a line must hold to be read: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 108] = [
+pub(crate) const TRIGGERS: [&str; 93] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -19,23 +19,8 @@ pub(crate) const TRIGGERS: [&str; 108] = [
     "ut of shared memory",
     "ut of physical memory",
     "ut of heap memory",
-    "ot enough memory",
-    "ot enough GPU",
-    "ot enough VRAM",
-    "ot enough video memory",
-    "ot enough RAM",
-    "ot enough free memory",
-    "ot enough device memory",
-    "ot enough host memory",
-    "ot enough system memory",
-    "ot enough available memory",
-    "nsufficient GPU",
-    "nsufficient VRAM",
-    "nsufficient RAM",
-    "nsufficient device memory",
-    "nsufficient video memory",
-    "nsufficient system memory",
-    "nsufficient host memory",
+    "ot enough ",
+    "nsufficient ",
     "emory exhausted",
     "emory is exhausted",
     "heap space",
@@ -149,10 +134,10 @@ pub(super) const CODES: [&str; 15] = [
 ];
 
 /// Words that may stand between a lack and its memory: `out of GPU and shared host memory`.
-pub(super) const BESIDE_MEMORY: [&str; 27] = [
+pub(super) const BESIDE_MEMORY: [&str; 28] = [
     "gpu", "device", "host", "video", "system", "shared", "and", "or", "the", "physical", "virtual", "cuda", "dedicated",
     "free", "available", "global", "contiguous", "graphics", "cpu", "unified", "pinned", "heap", "java", "dram", "usable",
-    "s", "your",
+    "s", "your", "allocatable",
 ];
 
 /// Memory.
@@ -162,10 +147,10 @@ pub(super) const MEMORY: [&str; 8] = ["memory", "vram", "ram", "hbm", "mem", "re
 pub(super) const FAILING: [&str; 7] = ["cannot", "unable", "couldn", "can't", "couldn't", "refused", "impossible"];
 
 /// Words before a failure that only speak of it.
-pub(super) const HEDGES: [&str; 44] = [
+pub(super) const HEDGES: [&str; 43] = [
     "if", "may", "might", "could", "can", "avoid", "avoids", "avoiding", "prevent", "prevents", "preventing", "case", "when",
     "unless", "would", "should", "risk", "risks", "consider", "handle", "handles", "handling", "test", "testing", "check",
-    "likely", "potential", "potentially", "possible", "possibly", "until", "before", "how", "why", "whenever", "example",
+    "likely", "potential", "potentially", "possible", "possibly", "until", "how", "why", "whenever", "example",
     "without", "never", "fix", "fixes", "fixed", "reduce", "against", "where",
 ];
 
@@ -176,9 +161,9 @@ pub(super) const RECOVERIES: [&str; 13] = [
 ];
 
 /// Other reasons of a failed request.
-pub(super) const OTHER_REASONS: [&str; 13] = [
+pub(super) const OTHER_REASONS: [&str; 14] = [
     "driver version", "no cuda-capable", "invalid argument", "illegal memory access", "not supported", "permission denied",
-    "initialization error", "unspecified launch", "invalid device", "skipped", "stream is capturing", "% of free", "benchmark choice",
+    "initialization error", "unspecified launch", "invalid device", "skipped", "stream is capturing", "% of free", "benchmark choice", "cl_success",
 ];
 
 /// Words of a line that failed while a process was set up on a device.

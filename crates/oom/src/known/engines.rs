@@ -165,6 +165,9 @@ pub(super) const ROWS: &[Row] = &[
     row("lmstudio", "LM Studio", "due to insufficient system resources"),
     row("lmstudio", "LM Studio", "Not enough resources to load the model with the current settings"),
     // llama.cpp and Ollama.
+    row("llama-host", "llama.cpp", "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size {raw:n}"),
+    row("llama-host", "llama.cpp", "ailed to allocate CPU{*}buffer of size {raw:n}"),
+    row("llama-host", "llama.cpp", "unable to allocate CPU"),
     row("llama-fit", "llama.cpp 2026", "failed to fit params to free device memory"),
     row("llama-buffer", "llama.cpp", "allocating {size:b} on device {device:n}: cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "cudaMalloc failed: out of memory"),

@@ -225,6 +225,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "Intel XPU (Level Zero)", "UR_RESULT_ERROR_OUT_OF_RESOURCES"),
     row("runtime", "Intel XPU (Level Zero)", "PI_ERROR_OUT_OF_RESOURCES"),
     row("runtime", "Intel GPU (Level Zero)", "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),
+    row("runtime", "OpenVINO", "any subsequent OpenCL API call"),
     row("runtime", "OpenCL", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
     row("runtime", "MXNet", "cudaMalloc retry failed: out of memory"),
     row("runtime", "CUDA", "CUDA Error: out of memory"),
