@@ -35,7 +35,17 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
     (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp"]),
     (
         Program::Llama,
-        &["ggml", "llama_model", "llama-server", "llama.cpp", "oboldCpp", "oboldcpp", "LM Studio", "error loading model", "ollama"],
+        &[
+            "ggml",
+            "llama_model",
+            "llama-server",
+            "llama.cpp",
+            "oboldCpp",
+            "oboldcpp",
+            "LM Studio",
+            "error loading model",
+            "ollama",
+        ],
     ),
     (Program::Mlx, &["metal::malloc", "mlx_", "/mlx/"]),
     (
@@ -60,7 +70,20 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
             "Fooocus",
         ],
     ),
-    (Program::Renderer, &["blender", "Blender", "intern\\cycles", "intern/cycles", "LuxCore", "OptiX", "ViewLayer", "rendering resource"]),
+    (
+        Program::Renderer,
+        &[
+            "Copying BVH",
+            "blender",
+            "Blender",
+            "intern\\cycles",
+            "intern/cycles",
+            "LuxCore",
+            "OptiX",
+            "ViewLayer",
+            "rendering resource",
+        ],
+    ),
     (Program::Video, &["nvenc", "cuvid", "OpenEncodeSession", "NVDEC", "hwaccel"]),
     (
         Program::Molecules,

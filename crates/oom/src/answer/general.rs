@@ -3,7 +3,7 @@
 use highwater_units::size;
 
 use super::host::{less_host_memory, more_host_memory};
-use super::libraries::{asked, metal, shrink};
+use super::libraries::{asked, metal};
 use super::{because, host, llama};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
@@ -43,7 +43,8 @@ fn beyond(event: &Event, limit: u64, program: Option<Program>) -> (Diagnosis, Ve
         "request less at once: a smaller batch, a shorter prompt or context, fewer pixels",
         "most often it holds all scores of an attention, or a whole prompt",
     );
-    let split = if program == Some(Program::Mlx) { split.with("a smaller prefill step, such as 512 tokens") } else { split };
+    let split =
+        if program == Some(Program::Mlx) { split.with("a smaller prefill step, such as 512 tokens") } else { split };
     (because(Cause::NeverFits, text), vec![split, smaller_model(program)])
 }
 
@@ -98,11 +99,11 @@ fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
          totals",
         asked(event)
     );
-    let full = super::engines::end_others(None, found);
+    let full = Step { change: event.text("tool").map(str::to_owned), ..super::engines::end_others(None, found) };
     let steps = match less(program) {
-        Some(step) if step.id == "end-process" => vec![step, shrink()],
+        Some(step) if step.id == "end-process" => vec![step, smaller()],
         Some(step) => vec![step, full],
-        None => vec![shrink(), full],
+        None => vec![smaller(), full],
     };
     // CPU and GPU of such a board share one memory.
     let cause = if program == Some(Program::Jetson) { Cause::HostMemory } else { Cause::TooBig };
@@ -144,7 +145,16 @@ fn unknown(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
         "memory ran out for a request{}; the text does not say whether it is the GPU's or the host's",
         asked(event)
     );
-    let whole = Step::new("record", "give the lines around it", "names of libraries and devices tell whose memory it is");
-    let smaller = less(program).unwrap_or_else(shrink);
-    (because(Cause::Unknown, text), vec![smaller, whole])
+    let whole =
+        Step::new("record", "give the lines around it", "names of libraries and devices tell whose memory it is");
+    (because(Cause::Unknown, text), vec![less(program).unwrap_or_else(smaller), whole])
+}
+
+/// The first step where nothing is known of the program.
+fn smaller() -> Step {
+    Step::new(
+        "shrink",
+        "reduce the memory needed at once: a smaller batch, a smaller or shorter input, a smaller model",
+        "the error has no totals, so it does not show by how much",
+    )
 }

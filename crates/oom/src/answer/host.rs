@@ -176,7 +176,8 @@ pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
 
 fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
-    let text = format!("Windows has no memory left to commit{asked}: its paging file is too small; a commit counts in full when it is made, so this comes \
+    let text = format!(
+        "Windows has no memory left to commit{asked}: its paging file is too small; a commit counts in full when it is made, so this comes \
                 before the memory is in use, and each process that imports torch commits several GiB for its libraries"
     );
     let steps = vec![

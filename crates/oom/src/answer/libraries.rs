@@ -140,19 +140,31 @@ fn beside_arena(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "{} could not allocate its workspace: the GPU is full, of ONNX Runtime's arenas (one for each session) or of other programs",
         event.origin
     );
-    let limit = Step::new("arena", "bound the arena of each session, and run fewer sessions or threads", "an arena never gives memory back")
-        .with("gpu_mem_limit, arena_extend_strategy=kSameAsRequested");
+    let limit = Step::new(
+        "arena",
+        "bound the arena of each session, and run fewer sessions or threads",
+        "an arena never gives memory back",
+    )
+    .with("gpu_mem_limit, arena_extend_strategy=kSameAsRequested");
     (because(Cause::OutsidePyTorch, text), vec![end_others(None, found), limit, shrink()])
 }
 
 /// The pool for the descriptions of a graph's tensors has a size that is set when the program is built.
 fn ggml_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
     let numbers = event.bytes("needed_raw").zip(event.bytes("available_raw"));
-    let numbers = numbers
-        .map_or_else(String::new, |(needed, available)| format!(": it needs {}, and has {}", size(needed), size(available)));
-    let text = format!("ggml's pool for the description of a graph is too small{numbers}; it has a fixed size, and no memory is full");
-    let smaller = Step::new("shrink", "compute less at once: a smaller image, a shorter prompt or text", "the graph has an entry for each part");
-    let newer = Step::new("record", "use a newer release of the program", "the size of the pool is written in its source");
+    let numbers = numbers.map_or_else(String::new, |(needed, available)| {
+        format!(": it needs {}, and has {}", size(needed), size(available))
+    });
+    let text = format!(
+        "ggml's pool for the description of a graph is too small{numbers}; it has a fixed size, and no memory is full"
+    );
+    let smaller = Step::new(
+        "shrink",
+        "compute less at once: a smaller image, a shorter prompt or text",
+        "the graph has an entry for each part",
+    );
+    let newer =
+        Step::new("record", "use a newer release of the program", "the size of the pool is written in its source");
     (because(Cause::Limit, text), vec![smaller, newer])
 }
 
@@ -316,8 +328,9 @@ fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
          memory of the host for it (a limit of WSL, of a container, `ulimit -v`)",
         event.origin
     );
-    let look = Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
-        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let look =
+        Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
+            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
     let restart = Step::new(
         "restart-device",
         "in WSL, shut it down and give it more memory of the host; on one machine with many GPUs, show the process only those it needs",

@@ -2,8 +2,8 @@
 
 use highwater_units::size;
 
-use super::{because, general};
 use super::flags::{shares, smaller_cache_type};
+use super::{because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};

@@ -208,9 +208,8 @@ fn weight(event: &Event) -> u8 {
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
         "general" if event.text("place") == Some("unknown") => 0,
-        "general" | "general-set-up" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
-            1
-        }
+        "general" | "general-set-up" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited"
+        | "trtllm-request" | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
 }

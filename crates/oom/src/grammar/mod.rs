@@ -13,10 +13,11 @@
 
 mod words;
 
-use words::{
-    BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OTHER_REASONS, PLACES, RECOVERIES, SENTENCES, SET_UP, SOURCE,
-};
 pub(crate) use words::TRIGGERS;
+use words::{
+    BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OTHER_REASONS, PLACES, RECOVERIES, SENTENCES, SET_UP,
+    SOURCE, TOOLS,
+};
 
 use crate::known::{Row, Value, Values, row, text_of};
 use crate::message::{Read, amount};
@@ -76,6 +77,8 @@ pub(crate) enum Sentence {
         limit: Option<u64>,
         /// A process was set up on a device, and had requested nothing yet.
         is_set_up: bool,
+        /// The program that lists who uses the device.
+        tool: Option<&'static str>,
     },
     /// A process was ended by signal 9.
     Killed,
@@ -86,11 +89,12 @@ impl Sentence {
     pub(crate) fn hit(self) -> (&'static Row, Values) {
         match self {
             Self::Killed => (&KILLED, Values::new()),
-            Self::Failed { place, requested, limit, is_set_up } => {
+            Self::Failed { place, requested, limit, is_set_up, tool } => {
                 let bytes = |bytes: u64| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
                 let mut values = vec![("place", Value::Text(place.name().to_owned()))];
                 values.extend(requested.map(|requested| ("size", bytes(requested))));
                 values.extend(limit.map(|limit| ("limit", bytes(limit))));
+                values.extend(tool.map(|tool| ("tool", Value::Text(tool.to_owned()))));
                 (if is_set_up { &SET_UP_FAILED } else { &FAILED }, values)
             }
         }
@@ -106,7 +110,7 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         return None;
     }
     if let Some((_, place)) = SENTENCES.iter().find(|(words, _)| lower.contains(words)) {
-        return Some(Sentence::Failed { place: *place, requested: None, limit: None, is_set_up: false });
+        return Some(Sentence::Failed { place: *place, requested: None, limit: None, is_set_up: false, tool: None });
     }
     if RECOVERIES.iter().chain(&OTHER_REASONS).any(|words| lower.contains(words)) {
         return None;
@@ -122,14 +126,16 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
     }
     let code = || is_error && codes(&text);
     let is_beyond = clauses.iter().any(|clause| comparison(clause));
-    let failed = is_beyond || clauses.iter().any(|clause| lack(clause) || request(clause)) || code();
+    let short = || is_error && !lower.contains("warn") && clauses.iter().any(|clause| shortage(clause));
+    let failed = is_beyond || clauses.iter().any(|clause| lack(clause) || request(clause)) || code() || short();
     failed.then(|| {
         let place = PLACES.iter().find(|(words, _)| lower.contains(words)).map_or(Place::Unknown, |(_, place)| *place);
         let mut sizes = sizes(&lower);
         let requested = sizes.next();
         let limit = sizes.next().filter(|_| is_beyond);
         let is_set_up = SET_UP.iter().any(|words| lower.contains(words));
-        Sentence::Failed { place, requested, limit, is_set_up }
+        let tool = TOOLS.iter().find(|(words, _)| lower.contains(words)).map(|(_, tool)| *tool);
+        Sentence::Failed { place, requested, limit, is_set_up, tool }
     })
 }
 
@@ -184,15 +190,47 @@ fn lack(clause: &[&str]) -> bool {
                 return exhausted && !is_hedged(&clause[..at]);
             }
         };
-        let passed = after.iter().take(APART).take_while(|word| BESIDE_MEMORY.contains(word)).count();
-        let is_memory = after.get(passed).is_some_and(|word| MEMORY.contains(word) && (passed > 0 || *word != "space"));
-        is_memory && !is_hedged(&clause[..at]) && !is_subject(&after[passed + 1..])
+        names_memory(after).is_some_and(|behind| !is_hedged(&clause[..at]) && !is_subject(behind))
     })
+}
+
+/// `does not fit in GPU memory`, `no more memory`: warnings and plans say so too.
+fn shortage(clause: &[&str]) -> bool {
+    (0..clause.len()).any(|at| {
+        let before = &clause[..at];
+        let is_short = match &clause[at..] {
+            ["no", after @ ..] => none_left(after),
+            ["fit", "in" | "into", after @ ..] => {
+                let denies = |word: &&str| word.ends_with("not") || word.ends_with("n't") || *word == "too";
+                names_memory(after).is_some() && before[before.len().saturating_sub(4)..].iter().any(denies)
+            }
+            ["too", "large", "for", after @ ..] => names_memory(after).is_some(),
+            _ => false,
+        };
+        is_short && !before.iter().any(|word| HEDGES.contains(word))
+    })
+}
+
+/// What stands behind the memory that words begin with: `GPU memory for the model`.
+fn names_memory<'a, 'b>(words: &'a [&'b str]) -> Option<&'a [&'b str]> {
+    let passed = words.iter().take(APART).take_while(|word| BESIDE_MEMORY.contains(word)).count();
+    let is_memory = |word: &&str| MEMORY.contains(word) && (passed > 0 || *word != "space");
+    words.get(passed).is_some_and(is_memory).then(|| &words[passed + 1..])
+}
+
+/// `no more memory`, `no memory is available`: without a word of being left, `no memory` may be of a setting.
+fn none_left(after: &[&str]) -> bool {
+    let is_more = matches!(after, ["more" | "free" | "available", ..]);
+    let after = if is_more { &after[1..] } else { after };
+    let is_left = |behind: &[&str]| matches!(behind, ["available" | "left", ..] | ["is", "available" | "left", ..]);
+    names_memory(after).is_some_and(|behind| is_more || is_left(behind))
 }
 
 /// Whether the failure is what a sentence is about: `out of memory errors are common`.
 fn is_subject(after: &[&str]) -> bool {
-    let errors = after.first().is_some_and(|word| matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer"));
+    let errors = after.first().is_some_and(|word| {
+        matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer")
+    });
     errors || after.iter().take(3).any(|word| matches!(*word, "are" | "happens" | "occur" | "handler" | "killer"))
 }
 
@@ -235,12 +273,17 @@ fn request(clause: &[&str]) -> bool {
 /// `allocate 48736917632 bytes which is greater than the maximum`, `need: 0.9GB free, have: 0.7GB free`.
 fn comparison(clause: &[&str]) -> bool {
     let has = |words: &[&str]| clause.iter().any(|word| words.contains(word));
-    let than = clause.windows(2).position(|pair| {
-        matches!(pair[0], "greater" | "larger" | "more" | "bigger") && pair[1] == "than" || matches!(pair[0], "exceeds")
+    let than = (0..clause.len()).find(|&at| {
+        matches!(
+            clause[at..],
+            ["greater" | "larger" | "more" | "bigger", "than", ..] | ["more", "memory", "than", ..] | ["exceeds", ..]
+        )
     });
     let limit = ["maximum", "max", "total", "limit", "available", "free", "allowed"];
     than.is_some_and(|at| {
-        clause[..at].iter().any(|word| word.contains("alloc"))
+        let asks =
+            |word: &&str| word.contains("alloc") || word.starts_with("requir") || matches!(*word, "needs" | "need");
+        clause[..at].iter().any(asks)
             && clause[at..].iter().any(|word| limit.contains(word))
             && has(&["bytes", "size", "mem", "memory"])
             && !is_hedged(&clause[..at.min(3)])
@@ -248,7 +291,8 @@ fn comparison(clause: &[&str]) -> bool {
 }
 
 fn is_size(word: &str) -> bool {
-    word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_digit()) || matches!(word, "bytes" | "mib" | "gib" | "mb" | "gb")
+    word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_digit())
+        || matches!(word, "bytes" | "mib" | "gib" | "mb" | "gb")
 }
 
 /// Whether a name of the line stands for a failure.
@@ -266,9 +310,8 @@ fn is_killed(words: &[&str]) -> bool {
     (0..words.len()).any(|at| {
         let before = &words[at.saturating_sub(4)..at];
         let has = |names: &[&str]| before.iter().any(|word| names.contains(word));
-        let is_code = || {
-            before.iter().any(|word| word.starts_with("exit") || ["code", "returncode", "rc"].contains(word))
-        };
+        let is_code =
+            || before.iter().any(|word| word.starts_with("exit") || ["code", "returncode", "rc"].contains(word));
         let is_end = match words[at] {
             "137" | "-9" => is_code() && !has(&["http", "line"]),
             "sigkill" => {
@@ -344,6 +387,11 @@ mod tests {
         assert_eq!(failed("BACKEND REPORTED:  vkAllocateMemory failed -2"), Some((Place::Device, None)));
         assert_eq!(failed("System is out of GPU and shared host memory"), Some((Place::Device, None)));
         assert_eq!(failed("RangeError: Array buffer allocation failed"), Some((Place::Host, None)));
+        assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
+        assert_eq!(
+            failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
+            Some((Place::Device, None))
+        );
     }
 
     #[test]
@@ -355,14 +403,16 @@ mod tests {
                 place: Place::Device,
                 requested: Some(48_736_917_632),
                 limit: Some(30_150_672_384),
-                is_set_up: false
+                is_set_up: false,
+                tool: None
             })
         );
     }
 
     #[test]
     fn ends_by_a_signal_are_told_from_numbers() {
-        for line in ["container exited with code 137", "Worker (pid:25134) was sent SIGKILL!", "failed, returncode=-9"] {
+        for line in ["container exited with code 137", "Worker (pid:25134) was sent SIGKILL!", "failed, returncode=-9"]
+        {
             assert_eq!(read(line.as_bytes()), Some(Sentence::Killed), "{line}");
         }
         for line in ["step 137 of 9000", "forcefully exiting via SIGKILL", "SIGKILL when mem <= 5%"] {
@@ -382,6 +432,8 @@ mod tests {
             "not enough KV cache space",
             "Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.",
             "tests/test_alloc.py::test_out_of_memory PASSED",
+            "WARNING: the data set does not fit in memory, and is read from the disk",
+            "error: no memory limit is set",
         ] {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }

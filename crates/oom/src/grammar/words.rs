@@ -3,7 +3,7 @@
 use super::Place;
 
 /// What a line must hold to be read: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 93] = [
+pub(crate) const TRIGGERS: [&str; 109] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -19,6 +19,16 @@ pub(crate) const TRIGGERS: [&str; 93] = [
     "ut of shared memory",
     "ut of physical memory",
     "ut of heap memory",
+    "ut of available",
+    "o memory",
+    "o more memory",
+    "o free memory",
+    "o available memory",
+    "oo large for",
+    "oo large to fit",
+    "fit in ",
+    "fit into ",
+    "more memory than",
     "ot enough ",
     "nsufficient ",
     "emory exhausted",
@@ -36,6 +46,12 @@ pub(crate) const TRIGGERS: [&str; 93] = [
     "AILED TO ALLOC",
     "ailed to alloc ",
     "ailed to reserve",
+    "ailed to malloc",
+    "ail to malloc",
+    "nable to reserve",
+    "annot reserve",
+    "ould not reserve",
+    "alloc returned",
     "ailed to create buffer",
     "ailed to create a buffer",
     "nable to alloc",
@@ -135,9 +151,34 @@ pub(super) const CODES: [&str; 15] = [
 
 /// Words that may stand between a lack and its memory: `out of GPU and shared host memory`.
 pub(super) const BESIDE_MEMORY: [&str; 28] = [
-    "gpu", "device", "host", "video", "system", "shared", "and", "or", "the", "physical", "virtual", "cuda", "dedicated",
-    "free", "available", "global", "contiguous", "graphics", "cpu", "unified", "pinned", "heap", "java", "dram", "usable",
-    "s", "your", "allocatable",
+    "gpu",
+    "device",
+    "host",
+    "video",
+    "system",
+    "shared",
+    "and",
+    "or",
+    "the",
+    "physical",
+    "virtual",
+    "cuda",
+    "dedicated",
+    "free",
+    "available",
+    "global",
+    "contiguous",
+    "graphics",
+    "cpu",
+    "unified",
+    "pinned",
+    "heap",
+    "java",
+    "dram",
+    "usable",
+    "s",
+    "your",
+    "allocatable",
 ];
 
 /// Memory.
@@ -148,22 +189,84 @@ pub(super) const FAILING: [&str; 7] = ["cannot", "unable", "couldn", "can't", "c
 
 /// Words before a failure that only speak of it.
 pub(super) const HEDGES: [&str; 43] = [
-    "if", "may", "might", "could", "can", "avoid", "avoids", "avoiding", "prevent", "prevents", "preventing", "case", "when",
-    "unless", "would", "should", "risk", "risks", "consider", "handle", "handles", "handling", "test", "testing", "check",
-    "likely", "potential", "potentially", "possible", "possibly", "until", "how", "why", "whenever", "example",
-    "without", "never", "fix", "fixes", "fixed", "reduce", "against", "where",
+    "if",
+    "may",
+    "might",
+    "could",
+    "can",
+    "avoid",
+    "avoids",
+    "avoiding",
+    "prevent",
+    "prevents",
+    "preventing",
+    "case",
+    "when",
+    "unless",
+    "would",
+    "should",
+    "risk",
+    "risks",
+    "consider",
+    "handle",
+    "handles",
+    "handling",
+    "test",
+    "testing",
+    "check",
+    "likely",
+    "potential",
+    "potentially",
+    "possible",
+    "possibly",
+    "until",
+    "how",
+    "why",
+    "whenever",
+    "example",
+    "without",
+    "never",
+    "fix",
+    "fixes",
+    "fixed",
+    "reduce",
+    "against",
+    "where",
 ];
 
 /// Words behind a failure that say that the program went on, or that there was none.
 pub(super) const RECOVERIES: [&str; 13] = [
-    "fallback", "falling back", "fall back", "instead", "retrying", "will retry", "trying again", "not a failure", "recovered",
-    "switching to", "spilling", "will be slower", "not caching",
+    "fallback",
+    "falling back",
+    "fall back",
+    "instead",
+    "retrying",
+    "will retry",
+    "trying again",
+    "not a failure",
+    "recovered",
+    "switching to",
+    "spilling",
+    "will be slower",
+    "not caching",
 ];
 
 /// Other reasons of a failed request.
 pub(super) const OTHER_REASONS: [&str; 14] = [
-    "driver version", "no cuda-capable", "invalid argument", "illegal memory access", "not supported", "permission denied",
-    "initialization error", "unspecified launch", "invalid device", "skipped", "stream is capturing", "% of free", "benchmark choice", "cl_success",
+    "driver version",
+    "no cuda-capable",
+    "invalid argument",
+    "illegal memory access",
+    "not supported",
+    "permission denied",
+    "initialization error",
+    "unspecified launch",
+    "invalid device",
+    "skipped",
+    "stream is capturing",
+    "% of free",
+    "benchmark choice",
+    "cl_success",
 ];
 
 /// Words of a line that failed while a process was set up on a device.
@@ -172,14 +275,31 @@ pub(super) const SET_UP: [&str; 7] =
 
 /// How lines of source code begin, and titles and lists of documents.
 pub(super) const SOURCE: [&str; 17] = [
-    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "#", "//", "/*", "assert ", "def ", "return ",
-    "import ", "from ", "try:",
+    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "#", "//", "/*", "assert ", "def ",
+    "return ", "import ", "from ", "try:",
 ];
 
 /// Words of a line that reports an error.
 pub(super) const ERRORS: [&str; 19] = [
-    "error", "fatal", "exception", "fail", "abort", "panicked", "terminate", "returned", "returns", "errcode", "killed",
-    "warn", "assert", "status", "code", "!!!", "refused", "caused by", "oom",
+    "error",
+    "fatal",
+    "exception",
+    "fail",
+    "abort",
+    "panicked",
+    "terminate",
+    "returned",
+    "returns",
+    "errcode",
+    "killed",
+    "warn",
+    "assert",
+    "status",
+    "code",
+    "!!!",
+    "refused",
+    "caused by",
+    "oom",
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
@@ -271,4 +391,35 @@ pub(super) const PLACES: [(&str, Place); 87] = [
     ("physical memory", Place::Host),
     ("page alloc", Place::Host),
     ("cpu", Place::Host),
+];
+
+const NVIDIA: &str = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv";
+const AMD: &str = "rocm-smi --showpids";
+const INTEL: &str = "xpu-smi ps";
+const ASCEND: &str = "npu-smi info";
+
+/// The program that lists who uses a device, by words of the line in lower case.
+pub(super) const TOOLS: [(&str, &str); 22] = [
+    ("cuda", NVIDIA),
+    ("custream", NVIDIA),
+    ("cumem", NVIDIA),
+    ("cuctx", NVIDIA),
+    ("cublas", NVIDIA),
+    ("cudnn", NVIDIA),
+    ("cuvid", NVIDIA),
+    ("nvenc", NVIDIA),
+    ("openencodesession", NVIDIA),
+    ("optix", NVIDIA),
+    ("nvidia", NVIDIA),
+    ("hip", AMD),
+    ("rocm", AMD),
+    ("amdgpu", AMD),
+    ("ops_amd", AMD),
+    ("level_zero", INTEL),
+    ("ze_result", INTEL),
+    ("ur_result", INTEL),
+    ("pi_error", INTEL),
+    ("sycl", INTEL),
+    ("aclrt", ASCEND),
+    ("rtmalloc", ASCEND),
 ];

@@ -133,6 +133,11 @@ pub(super) const ROWS: &[Row] = &[
         "Executor creation failed with an error which might indicate insufficient GPU memory",
     ),
     row("trtllm-cache", "TensorRT-LLM", "Impossible to fit in any sequence in kvCache"),
+    row(
+        "trtllm-cache",
+        "TensorRT-LLM",
+        "maxTokensInPagedKvCache ({tokens:n}) must be large enough to process at least 1 sequence",
+    ),
     row("tgi-total", "TGI 2.4 or newer", "Not enough memory to handle `max_total_tokens={tokens:n}`"),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.
@@ -165,7 +170,11 @@ pub(super) const ROWS: &[Row] = &[
     row("lmstudio", "LM Studio", "due to insufficient system resources"),
     row("lmstudio", "LM Studio", "Not enough resources to load the model with the current settings"),
     // llama.cpp and Ollama.
-    row("llama-host", "llama.cpp", "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size {raw:n}"),
+    row(
+        "llama-host",
+        "llama.cpp",
+        "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size {raw:n}",
+    ),
     row("llama-host", "llama.cpp", "ailed to allocate CPU{*}buffer of size {raw:n}"),
     row("llama-host", "llama.cpp", "unable to allocate CPU"),
     row("llama-fit", "llama.cpp 2026", "failed to fit params to free device memory"),

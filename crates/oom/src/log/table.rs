@@ -42,8 +42,7 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     let settings = SETTINGS.iter().map(|words| (*words, Of::Settings));
     let around = super::context::around().map(|words| (words, Of::Around(words)));
     let triggers = TRIGGERS.iter().map(|words| (*words, Of::Trigger));
-    let (words, of): (Vec<&str>, Vec<Of>) =
-        lines.chain(failures).chain(settings).chain(around).chain(triggers).unzip();
+    let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).chain(triggers).unzip();
     let automaton = AhoCorasick::new(&words).ok();
     Anchors { automaton, of }
 });
