@@ -13,9 +13,11 @@ mod answer;
 mod cause;
 mod diagnosis;
 mod engine;
+mod grammar;
 mod known;
 mod log;
 mod message;
+mod program;
 mod situation;
 mod steps;
 
@@ -27,5 +29,6 @@ pub use log::{
     AskedAt, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Side, Surroundings, TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
+pub use program::Program;
 pub use situation::{Holder, Limit, Share, Situation, StepNeed};
 pub use steps::{Step, missing, record_a_snapshot, sort, steps};

@@ -111,6 +111,8 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 
 /// Programs that need less than this did not fill the GPU themselves.
 const SMALL_PROGRAM_BYTES: u64 = 1 << 30;
+/// More than another share of a GPU brings.
+const LARGE_REQUEST_BYTES: u64 = 32 << 30;
 
 fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let total = event.bytes("total");
@@ -138,12 +140,20 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     };
     let whole = total.map_or_else(String::new, |total| format!("; the compiled program needs {} in all", size(total)));
     let text = format!("{} could not allocate a buffer{}{rule}{whole}", event.origin, asked(event));
+    // The share that is not preallocated is a quarter of the GPU.
+    let is_beyond_share = event.requested().is_some_and(|bytes| bytes >= LARGE_REQUEST_BYTES);
     let steps = match (total, preallocates) {
-        (Some(_), true) => vec![shrink, less_preallocation()],
-        (None, true) => vec![less_preallocation(), shrink],
-        (_, false) => vec![shrink],
+        (None, true) if is_beyond_share => vec![shrink, unified_memory(), less_preallocation()],
+        (Some(_), true) => vec![shrink, less_preallocation(), unified_memory()],
+        (None, true) => vec![less_preallocation(), shrink, unified_memory()],
+        (_, false) => vec![shrink, unified_memory()],
     };
     (because(Cause::TooBig, text), steps)
+}
+
+fn unified_memory() -> Step {
+    Step::new("managed-memory", "let the program use the host's memory beside the GPU's", "slower, but larger")
+        .with("TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0")
 }
 
 fn less_preallocation() -> Step {

@@ -2,9 +2,10 @@
 
 use highwater_units::size;
 
-use super::because;
+use super::{because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
+use crate::program::Program;
 use crate::steps::Step;
 
 /// The answer to a failure of the host.
@@ -21,9 +22,14 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         },
         "worker-exited" => killed_worker(event),
         "shm" | "shm-nccl" => shared(event),
-        "pinned" | "pinned-nccl" => pinned(event),
-        "host-allocator" => allocator(event),
-        "page-file" => page_file(),
+        "pinned" | "pinned-nccl" => pinned(event.requested()),
+        "host-allocator" => match found.surroundings.program {
+            _ if event.origin == "ggml" => general::of_host(event, Some(Program::Llama)),
+            Some(Program::Llama | Program::Whisper) => general::of_host(event, found.surroundings.program),
+            _ => allocator(event),
+        },
+        "page-file" => page_file(event),
+        "oom-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => general::compiler(),
         "oom-kill" => killed(event, true),
         "sigkill" => killed(event, false),
         _ => return None,
@@ -123,7 +129,7 @@ fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), vec![step])
 }
 
-fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
+pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(", here {}", size(bytes)));
     let who = match event.origin {
         _ if event.id == "shm-nccl" => "NCCL's buffers between processes",
@@ -150,8 +156,8 @@ fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::SharedMemory, text), steps)
 }
 
-fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let asked = event.requested().map_or_else(String::new, |bytes| format!(", here {},", size(bytes)));
+pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
+    let asked = requested.map_or_else(String::new, |bytes| format!(", here {},", size(bytes)));
     let text = format!(
         "page-locked (pinned) memory of the host{asked} could not be allocated: it cannot be swapped, and counts in full against the \
          host's and the container's limit"
@@ -168,9 +174,12 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), steps)
 }
 
-fn page_file() -> (Diagnosis, Vec<Step>) {
-    let text = "Windows has no memory left to commit: its paging file is too small; a commit counts in full when it is made, so this comes \
-                before the memory is in use, and each process that imports torch commits several GiB for its libraries";
+fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let asked = event.requested().map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
+    let text = format!(
+        "Windows has no memory left to commit{asked}: its paging file is too small; a commit counts in full when it is made, so this comes \
+                before the memory is in use, and each process that imports torch commits several GiB for its libraries"
+    );
     let steps = vec![
         Step::new(
             "larger-page-file",

@@ -4,9 +4,10 @@ use highwater_units::size;
 
 use super::engines::end_others;
 use super::flags::after_start;
-use super::{because, frameworks};
+use super::{because, frameworks, general, llama};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
+use crate::program::Program;
 use crate::steps::{Step, of_comfyui};
 
 /// The answer to a failure of a library.
@@ -14,7 +15,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     let (diagnosis, mut steps) = match event.id {
         _ if frameworks::is_of(event) => frameworks::explain(event, found)?,
         "async-bare" => asynchronous(found),
+        "library-alloc" | "library-handle" | "library-workspace"
+            if found.surroundings.program == Some(Program::OnnxRuntime) =>
+        {
+            beside_arena(event, found)
+        }
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
+        "ggml-pool" => ggml_pool(event),
         "nccl" => nccl(event),
         "npu" | "npu-context" => ascend(event),
         "no-batch-size" => no_batch_size(),
@@ -22,6 +29,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
+        "set-up" | "general-set-up" => set_up(event),
+        "nvml-assert" => nvml_assert(),
         "runtime" => runtime(event, found),
         _ => return None,
     };
@@ -125,6 +134,40 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::OutsidePyTorch, text), steps)
 }
 
+/// A library beside ONNX Runtime's arena.
+fn beside_arena(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not allocate its workspace: the GPU is full, of ONNX Runtime's arenas (one for each session) or of other programs",
+        event.origin
+    );
+    let limit = Step::new(
+        "arena",
+        "bound the arena of each session, and run fewer sessions or threads",
+        "an arena never gives memory back",
+    )
+    .with("gpu_mem_limit, arena_extend_strategy=kSameAsRequested");
+    (because(Cause::OutsidePyTorch, text), vec![end_others(None, found), limit, shrink()])
+}
+
+/// The pool for the descriptions of a graph's tensors has a size that is set when the program is built.
+fn ggml_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.bytes("needed_raw").zip(event.bytes("available_raw"));
+    let numbers = numbers.map_or_else(String::new, |(needed, available)| {
+        format!(": it needs {}, and has {}", size(needed), size(available))
+    });
+    let text = format!(
+        "ggml's pool for the description of a graph is too small{numbers}; it has a fixed size, and no memory is full"
+    );
+    let smaller = Step::new(
+        "shrink",
+        "compute less at once: a smaller image, a shorter prompt or text",
+        "the graph has an entry for each part",
+    );
+    let newer =
+        Step::new("record", "use a newer release of the program", "the size of the pool is written in its source");
+    (because(Cause::Limit, text), vec![smaller, newer])
+}
+
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "NCCL could not allocate a buffer{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
@@ -183,7 +226,7 @@ fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The GPU of a Mac shares the host's memory, up to a limit.
-fn metal() -> (Diagnosis, Vec<Step>) {
+pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
     let text = "the GPU's work did not fit in the memory that macOS lets it use (about two thirds to three quarters of the Mac's): the model, \
                 its cache and the activations share it with every other program";
     let steps = vec![
@@ -278,7 +321,37 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
+/// The driver had no memory for a process that had requested nothing yet.
+fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not set up this process on the GPU, before it requested anything: others have filled the GPU, or the driver has no more \
+         memory of the host for it (a limit of WSL, of a container, `ulimit -v`)",
+        event.origin
+    );
+    let look =
+        Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
+            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let restart = Step::new(
+        "restart-device",
+        "in WSL, shut it down and give it more memory of the host; on one machine with many GPUs, show the process only those it needs",
+        "the driver maps memory of the host for each GPU that is visible",
+    )
+    .with("wsl --shutdown, memory=48GB in .wslconfig; CUDA_VISIBLE_DEVICES=0");
+    (because(Cause::Refused, text), vec![look, restart])
+}
+
+/// The allocator was out of memory, and could not ask NVML for its message.
+fn nvml_assert() -> (Diagnosis, Vec<Step>) {
+    let text = "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
+                slice, a Jetson, a container without NVML): the numbers are lost";
+    let newer = Step::new("record", "use a newer torch, whose message does not need NVML", "it then has the numbers");
+    (because(Cause::TooBig, text), vec![shrink(), newer])
+}
+
 fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    if found.surroundings.program == Some(Program::Llama) {
+        return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
+    }
     let text = format!(
         "{} reports that the GPU is out of memory, to a library other than PyTorch's allocator; the error has no numbers: the GPU was full, \
          or another process had filled it",
@@ -286,6 +359,9 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     );
     (
         because(Cause::OutsidePyTorch, text),
-        vec![end_others(None, found), margin("PyTorch's cached memory counts as used for others"), shrink()],
+        general::less(found.surroundings.program)
+            .into_iter()
+            .chain([end_others(None, found), margin("PyTorch's cached memory counts as used for others"), shrink()])
+            .collect(),
     )
 }

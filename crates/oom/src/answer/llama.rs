@@ -2,11 +2,12 @@
 
 use highwater_units::size;
 
-use super::because;
 use super::flags::{shares, smaller_cache_type};
+use super::{because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};
+use crate::program::Program;
 use crate::steps::Step;
 
 /// Tokens that llama.cpp computes at once unless it is told otherwise.
@@ -29,6 +30,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
     let (mut diagnosis, steps) = match event.id {
         _ if has_recovered(found) => recovered(),
         "ollama-system" => system_memory(event),
+        "llama-host" => general::of_host(event, Some(Program::Llama)),
         "ollama-layout" => layout(event, &log),
         "ollama-exited" => exited(&log),
         "llama-pinned" => pinned(event),

@@ -3,6 +3,7 @@
 mod engines;
 mod flags;
 mod frameworks;
+mod general;
 mod host;
 mod libraries;
 mod llama;
@@ -57,6 +58,10 @@ pub fn answer(found: &Found) -> Option<Answer> {
     let (at, event) = match (event, &situation) {
         (Some((at, event)), None) => (at, event),
         (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
+        (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
+            let (diagnosis, steps) = host::pinned(None);
+            return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
+        }
         (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
         (None, None) => return summary::explain(found),
     };
@@ -99,8 +104,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
         sort(&mut steps);
-        // Its own flags before what only looks.
-        steps.sort_by_key(|step| step.id == "look-at-device");
+        // Its own flags before what only looks; where enough was free, memory that others release changes nothing.
+        let is_refused = diagnosis.cause == Cause::Refused;
+        steps.sort_by_key(|step| step.id == "look-at-device" || is_refused && step.id == "free-outside");
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
     } else {
@@ -201,9 +207,9 @@ fn weight(event: &Event) -> u8 {
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
-        "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => {
-            1
-        }
+        "general" if event.text("place") == Some("unknown") => 0,
+        "general" | "general-set-up" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited"
+        | "trtllm-request" | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
 }
@@ -217,12 +223,13 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| tensorrt::explain(event, found))
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
+        .or_else(|| general::explain(event, found))
 }
 
 /// No device has so much, or no machine.
 fn absurd_bytes(event: &Event) -> u64 {
     match event.id {
-        "host-allocator" | "pinned" | "shm" => 1 << 50,
+        "host-allocator" | "pinned" | "shm" => 1 << 46,
         _ => 1 << 40,
     }
 }

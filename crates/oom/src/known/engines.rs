@@ -17,6 +17,7 @@ pub(super) const ROWS: &[Row] = &[
         "xternally held weights on device {*}({held:g}/{total:b}) exceed the desired GPU memory utilization ({utilization:f}, \
          {requested:b})",
     ),
+    row("vllm-load", "vLLM up to 0.7", "while processing method load_model"),
     row("vllm-load", "vLLM 0.16 or newer", "Failed to load model - not enough GPU memory"),
     row(
         "vllm-cpu-memory",
@@ -132,6 +133,11 @@ pub(super) const ROWS: &[Row] = &[
         "Executor creation failed with an error which might indicate insufficient GPU memory",
     ),
     row("trtllm-cache", "TensorRT-LLM", "Impossible to fit in any sequence in kvCache"),
+    row(
+        "trtllm-cache",
+        "TensorRT-LLM",
+        "maxTokensInPagedKvCache ({tokens:n}) must be large enough to process at least 1 sequence",
+    ),
     row("tgi-total", "TGI 2.4 or newer", "Not enough memory to handle `max_total_tokens={tokens:n}`"),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.
@@ -164,6 +170,13 @@ pub(super) const ROWS: &[Row] = &[
     row("lmstudio", "LM Studio", "due to insufficient system resources"),
     row("lmstudio", "LM Studio", "Not enough resources to load the model with the current settings"),
     // llama.cpp and Ollama.
+    row(
+        "llama-host",
+        "llama.cpp",
+        "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size {raw:n}",
+    ),
+    row("llama-host", "llama.cpp", "ailed to allocate CPU{*}buffer of size {raw:n}"),
+    row("llama-host", "llama.cpp", "unable to allocate CPU"),
     row("llama-fit", "llama.cpp 2026", "failed to fit params to free device memory"),
     row("llama-buffer", "llama.cpp", "allocating {size:b} on device {device:n}: cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "cudaMalloc failed: out of memory"),

@@ -4,12 +4,13 @@ use memchr::memmem;
 
 use super::table::Seen;
 use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
+use crate::program;
 
 /// Processes of nvidia-smi's table that are kept.
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 11] = [
+const AROUND: [&str; 12] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -21,6 +22,7 @@ const AROUND: [&str; 11] = [
     "memory_saver",
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
+    "illegal memory access",
 ];
 
 /// What stands before the release of PyTorch.
@@ -36,7 +38,7 @@ const COMFYUI: [&str; 5] = [
 ];
 
 /// Words of a line that may speak of memory that ran out, in a text that is not known.
-const NEAR: [&str; 9] = [
+pub(super) const NEAR: [&str; 9] = [
     "OutOfMemoryError",
     "MemoryError",
     "bad_alloc",
@@ -51,7 +53,8 @@ const NEAR: [&str; 9] = [
 /// All bytes that a line must hold to be looked at here, and in what reads dimensions and tables.
 pub(super) fn around() -> impl Iterator<Item = &'static str> {
     let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
-    AROUND.iter().chain(&TORCH).chain(&COMFYUI).chain(&NEAR).chain(&NOTEBOOK).chain(tables).copied()
+    let words = AROUND.iter().chain(&TORCH).chain(&COMFYUI).chain(&NEAR).chain(&NOTEBOOK).chain(tables).copied();
+    words.chain(program::words())
 }
 
 impl Found {
@@ -69,6 +72,10 @@ impl Found {
         }
         seen.is_comfyui |= words.has_any(&COMFYUI);
         seen.is_ollama |= words.has("ollama");
+        seen.has_faulted |= words.has("illegal memory access");
+        let program = program::PROGRAMS.iter().position(|(_, names)| words.has_any(names));
+        let program = program.and_then(|at| program::PROGRAMS.get(at)).map(|(program, _)| *program);
+        seen.program = seen.program.or(program);
         seen.is_without_preallocation |=
             words.has("XLA_PYTHON_CLIENT_PREALLOCATE") && (has(b"false") || has(b"False") || has(b"=0"));
         seen.has_memory_pools |= words.has_any(&["cumem_allocator", "Sleep mode freed"])

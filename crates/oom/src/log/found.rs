@@ -6,6 +6,7 @@ use super::summary::MemorySummary;
 use super::trace::AskedAt;
 use crate::engine::EngineLog;
 use crate::message::{Message, Process};
+use crate::program::Program;
 
 /// Messages that say the same, of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub struct Surroundings {
     pub is_ollama: bool,
     /// It is of `ComfyUI`.
     pub is_comfyui: bool,
+    /// The GPU has reported an access to memory that is not there: every later call fails.
+    pub has_faulted: bool,
+    /// The kind of program, by the first name of one.
+    pub program: Option<Program>,
 }
 
 /// A line that speaks of memory.

@@ -26,10 +26,11 @@ use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{Seen, TableReader, has_anchor};
+use table::{Hit, Seen, TableReader, has_anchor};
 pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
+use super::grammar::{self, Sentence};
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
@@ -94,6 +95,8 @@ pub struct LogReader {
     last_rank: Option<u32>,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
+    /// What the line that is read now says by its grammar.
+    sentence: Option<Sentence>,
     found: Found,
 }
 
@@ -105,6 +108,8 @@ struct Open {
     line: u64,
     lines: usize,
     asked: AskedAt,
+    /// What its first line says, if it is no message.
+    sentence: Option<Sentence>,
 }
 
 #[derive(Clone, Debug)]
@@ -287,6 +292,7 @@ impl LogReader {
             self.last_key.clone_from(&of_line.key);
             self.last_rank = of_line.rank;
         }
+        let mut is_told = false;
         if is_known {
             self.trace.read(body, &of_line.key);
             if seen.has_any(&summary::ANCHORS) {
@@ -294,11 +300,24 @@ impl LogReader {
             }
             let number = self.found.lines + 1;
             let rank = of_line.rank;
-            for hit in self.table.read(body, &of_line.key, rank, number, &mut self.found.engine) {
+            let hits = self.table.read(body, &of_line.key, rank, number, &mut self.found.engine);
+            is_told = !hits.is_empty();
+            for hit in hits {
                 self.found.add(hit, rank, number, &mut self.events);
             }
         }
-        self.read_text(body, &of_line, is_of_interest);
+        let may_tell = !is_told && seen.may_tell() && !self.found.surroundings.has_faulted;
+        self.sentence = may_tell.then(|| grammar::read(&line)).flatten();
+        let is_message = self.read_text(body, &of_line, is_of_interest);
+        if let Some(sentence) = self.sentence.take().filter(|_| !is_message) {
+            self.tell(sentence, of_line.rank, self.found.lines + 1);
+        }
+    }
+
+    /// Counts a failure that only the grammar knows.
+    fn tell(&mut self, sentence: Sentence, rank: Option<u32>, line: u64) {
+        let (row, values) = sentence.hit();
+        self.found.add(Hit { row, values }, rank, line, &mut self.events);
     }
 
     /// Whether a line without a writer's name goes on with what the last writer has begun.
@@ -311,8 +330,8 @@ impl LogReader {
         is_message || self.table.may_go_on(&self.last_key, body)
     }
 
-    /// Reads the text of a line.
-    fn read_text(&mut self, body: &[u8], of_line: &Origin, is_of_interest: bool) {
+    /// Reads the text of a line; whether it is of a message.
+    fn read_text(&mut self, body: &[u8], of_line: &Origin, is_of_interest: bool) -> bool {
         let mut text = without_blanks(body);
         let mut at = 0;
         let mut went_on = false;
@@ -323,11 +342,11 @@ impl LogReader {
                 Begun::Message(ref mut reader) => match reader.go_on(&text) {
                     Progress::Open if open.lines < MAX_LINES => {
                         self.keep(of_line, open);
-                        return;
+                        return true;
                     }
                     Progress::Open => {
                         self.end(open);
-                        return;
+                        return true;
                     }
                     Progress::Ended(used) => {
                         self.end(open);
@@ -361,13 +380,15 @@ impl LogReader {
             && let Some((reader, progress)) = Reader::begin_amid(&text)
         {
             self.begun(reader, progress, rank, of_line, (&[], text.len()));
-            return;
+            return true;
         }
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
             let begun = Begun::Words(text[text.len() - broken..].to_vec());
-            self.keep(of_line, Open { begun, rank, line: self.found.lines + 1, lines: 1, asked: AskedAt::default() });
+            let (line, asked, sentence) = (self.found.lines + 1, AskedAt::default(), None);
+            self.keep(of_line, Open { begun, rank, line, lines: 1, asked, sentence });
         }
+        has_begun || went_on || broken > 0
     }
 
     /// Keeps a message for its next line, or counts it; gives where the text goes on.
@@ -387,7 +408,8 @@ impl LogReader {
         let rank = rank.or(context.map(|(rank, _)| rank));
         let mut asked = self.trace.take(&of_line.key);
         asked.side = asked.side.or_else(|| engine_in(before).or_else(|| engine_in(&of_line.key)).map(Side::Engine));
-        let open = Open { begun: Begun::Message(Box::new(reader)), rank, line: self.found.lines + 1, lines: 1, asked };
+        let (begun, line) = (Begun::Message(Box::new(reader)), self.found.lines + 1);
+        let open = Open { begun, rank, line, lines: 1, asked, sentence: self.sentence.take() };
         match progress {
             Progress::Open => {
                 self.keep(of_line, open);
@@ -440,7 +462,10 @@ impl LogReader {
     fn end(&mut self, open: Open) {
         let Begun::Message(reader) = open.begun else { return };
         let Some(mut message) = reader.finish() else {
-            self.found.note_mention(open.line, b"");
+            match open.sentence {
+                Some(sentence) => self.tell(sentence, open.rank, open.line),
+                None => self.found.note_mention(open.line, b""),
+            }
             return;
         };
         message.rank = open.rank;

@@ -179,7 +179,13 @@ fn word(text: &[u8]) -> Option<Token> {
     let name =
         text.iter().take(MAX_TOKEN_BYTES).take_while(|b| b.is_ascii_alphanumeric() || b"._-".contains(b)).count();
     let is_host = name > 1 && text[name - 1].is_ascii_digit() && text[name..].starts_with(b": ");
-    is_host.then(|| Token::process(name + 1, None))
+    if is_host {
+        return Some(Token::process(name + 1, None));
+    }
+    // `vllm-1  | `: Docker Compose.
+    let bar = name + blanks(&text[name..]);
+    let is_service = name > 1 && bar > name && text[bar..].starts_with(b"| ");
+    is_service.then(|| Token::process(bar + 1, None))
 }
 
 /// The rank among GPUs that share each layer, where there are no other: `Worker_TP1`, `2025-06-20 10:00:00 TP1`.

@@ -6,6 +6,7 @@ use aho_corasick::AhoCorasick;
 use rustc_hash::FxHashMap;
 
 use crate::engine::{EngineLog, LINES, SETTINGS};
+use crate::grammar::TRIGGERS;
 use crate::known::{FAILURES, Row, Values, find};
 use crate::message::{Read, without_blanks};
 
@@ -25,6 +26,7 @@ enum Of {
     Failure(usize),
     Settings,
     Around(&'static str),
+    Trigger,
 }
 
 /// All anchors, as one automaton.
@@ -39,7 +41,8 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     let failures = FAILURES.iter().enumerate().map(|(at, row)| (row.anchor(), Of::Failure(at)));
     let settings = SETTINGS.iter().map(|words| (*words, Of::Settings));
     let around = super::context::around().map(|words| (words, Of::Around(words)));
-    let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).unzip();
+    let triggers = TRIGGERS.iter().map(|words| (*words, Of::Trigger));
+    let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).chain(triggers).unzip();
     let automaton = AhoCorasick::new(&words).ok();
     Anchors { automaton, of }
 });
@@ -54,6 +57,8 @@ pub(super) fn has_anchor(text: &[u8]) -> bool {
 pub(super) struct Seen {
     /// Any of them.
     pub(super) has_anchor: bool,
+    /// A word that a failure may be told with.
+    has_trigger: bool,
     /// Those of [`super::context::around`].
     around: Vec<&'static str>,
 }
@@ -64,13 +69,18 @@ impl Seen {
         let mut seen = Self::default();
         for found in ANCHORS.automaton.iter().flat_map(|anchors| anchors.find_overlapping_iter(line)) {
             seen.has_anchor = true;
-            if let Some(Of::Around(words)) = ANCHORS.of.get(found.pattern().as_usize())
-                && !seen.around.contains(words)
-            {
-                seen.around.push(words);
+            match ANCHORS.of.get(found.pattern().as_usize()) {
+                Some(Of::Around(words)) if !seen.around.contains(words) => seen.around.push(words),
+                Some(Of::Trigger) => seen.has_trigger = true,
+                _ => {}
             }
         }
         seen
+    }
+
+    /// Whether the line may tell a failure that no table knows.
+    pub(super) fn may_tell(&self) -> bool {
+        self.has_trigger || self.has_any(&super::context::NEAR)
     }
 
     /// Whether the line holds these words, which are among [`super::context::around`]'s.
@@ -142,7 +152,7 @@ impl TableReader {
                 Some(Of::Line(at)) => lines.push(*at),
                 Some(Of::Failure(at)) => failures.push(*at),
                 Some(Of::Settings) => has_settings = true,
-                Some(Of::Around(_)) | None => {}
+                Some(Of::Around(_) | Of::Trigger) | None => {}
             }
         }
         let kept = self.open.remove(key);

@@ -117,6 +117,12 @@ impl AskedAt {
         frames.any(|frame| LOGITS.iter().any(|words| frame.source.contains(words)))
     }
 
+    /// Whether the lines pin memory of the host, which CUDA reports as if the GPU were full.
+    pub(crate) fn pins_memory(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| frame.source.contains("pin_memory(") || frame.source.contains("pin_memory=True"))
+    }
+
     /// What the innermost line allocates, by its text; `None` where that does not tell.
     pub fn allocates(&self) -> Option<&'static str> {
         [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| allocates(&frame.source))

@@ -1,0 +1,160 @@
+//! Failures that the grammar alone tells: what helps follows from whose memory it is, and from the kind of program.
+
+use highwater_units::size;
+
+use super::host::{less_host_memory, more_host_memory};
+use super::libraries::{asked, metal};
+use super::{because, host, llama};
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::log::{Event, Found};
+use crate::program::Program;
+use crate::steps::Step;
+
+/// The answer to a failure without a row of its own.
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    if event.id != "general" {
+        return None;
+    }
+    let program = found.surroundings.program;
+    if let Some(limit) = event.bytes("limit").filter(|limit| event.requested() > Some(*limit)) {
+        return Some(beyond(event, limit, program));
+    }
+    Some(match (event.text("place").unwrap_or_default(), program) {
+        (_, Some(Program::Compiler)) => compiler(),
+        ("pinned", _) => host::pinned(event.requested()),
+        ("shared", _) => host::shared(event),
+        ("device", _) => device(event, found),
+        ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
+        // Its own programs know no other.
+        (_, Some(_)) => device(event, found),
+        _ => unknown(event, program),
+    })
+}
+
+/// More at once than a limit allows.
+fn beyond(event: &Event, limit: u64, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "one request{} is larger than the most that is allowed, {}, whatever else is free",
+        asked(event),
+        size(limit)
+    );
+    let split = Step::new(
+        "split-request",
+        "request less at once: a smaller batch, a shorter prompt or context, fewer pixels",
+        "most often it holds all scores of an attention, or a whole prompt",
+    );
+    let split =
+        if program == Some(Program::Mlx) { split.with("a smaller prefill step, such as 512 tokens") } else { split };
+    (because(Cause::NeverFits, text), vec![split, smaller_model(program)])
+}
+
+/// What a kind of program needs less memory with.
+pub(super) fn less(program: Option<Program>) -> Option<Step> {
+    let step = |title: &str, detail: &str| Step::new("shrink", title, detail);
+    Some(match program? {
+        Program::Images => step(
+            "lower the resolution, the size of tiles, the number of frames or the batch size",
+            "memory grows with the pixels that are computed at once",
+        ),
+        Program::Renderer => step(
+            "make the scene smaller: smaller textures, less subdivision, fewer instances, or render in tiles",
+            "geometry, textures and the acceleration structure have to fit as a whole",
+        ),
+        Program::Molecules => step(
+            "predict or simulate a smaller system: fewer residues or atoms, fewer samples at once",
+            "memory grows with the square of the number of residues",
+        ),
+        Program::OpenVino => step(
+            "reduce the memory needed at once: a smaller batch, fewer streams, lower precision, a smaller model",
+            "an integrated GPU shares the host's memory, up to a limit of the driver",
+        ),
+        Program::Whisper | Program::Browser => smaller_model(program),
+        Program::Video => Step::new(
+            "end-process",
+            "end other encoders, decoders and programs on the GPU, or encode fewer streams at once",
+            "each session takes its own surfaces, and drivers bound the number of sessions",
+        )
+        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
+        Program::Jetson => Step::new(
+            "end-process",
+            "end other programs, and restart the board if the same request succeeds after that",
+            "CPU and GPU share one memory, whose free parts become scattered",
+        )
+        .with("sudo tegrastats"),
+        Program::Llama | Program::Mlx | Program::Compiler | Program::OnnxRuntime => return None,
+    })
+}
+
+fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let program = found.surroundings.program;
+    match program {
+        Some(Program::Llama) => {
+            return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
+        }
+        Some(Program::Mlx) => return metal(),
+        _ => {}
+    }
+    let text = format!(
+        "the device had no memory for a request{}: either this program needs more than there is, or others hold it; the text has no \
+         totals",
+        asked(event)
+    );
+    let full = Step { change: event.text("tool").map(str::to_owned), ..super::engines::end_others(None, found) };
+    let steps = match less(program) {
+        Some(step) if step.id == "end-process" => vec![step, smaller()],
+        Some(step) => vec![step, full],
+        None => vec![smaller(), full],
+    };
+    // CPU and GPU of such a board share one memory.
+    let cause = if program == Some(Program::Jetson) { Cause::HostMemory } else { Cause::TooBig };
+    (because(cause, text), steps)
+}
+
+pub(super) fn of_host(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "the host had no memory for a request{}: this is the CPU's memory, not the GPU's, or the limit of a job, container or page",
+        asked(event)
+    );
+    let steps = match program {
+        Some(Program::Whisper | Program::Llama | Program::Browser | Program::Images) => {
+            vec![smaller_model(program), more_host_memory()]
+        }
+        _ => vec![more_host_memory(), less_host_memory()],
+    };
+    (because(Cause::HostMemory, text), steps)
+}
+
+fn smaller_model(program: Option<Program>) -> Step {
+    let detail = match program {
+        Some(Program::Browser) => "a page has 2 to 4 GiB for its buffers, whatever the machine has",
+        _ => "its weights are in memory as a whole",
+    };
+    Step::new("smaller-model", "use a smaller model, or one in fewer bits", detail)
+}
+
+/// A compiler takes memory for each file that it works on.
+pub(super) fn compiler() -> (Diagnosis, Vec<Step>) {
+    let text = "the host ran out of memory while code was compiled: each job takes some GiB for GPU code";
+    let fewer = Step::new("less-host-memory", "compile fewer files at once", "each job is a process of its own")
+        .with("MAX_JOBS=2 NVCC_THREADS=1, make -j2, cargo build --jobs 2");
+    (because(Cause::HostMemory, text), vec![fewer, more_host_memory()])
+}
+
+fn unknown(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "memory ran out for a request{}; the text does not say whether it is the GPU's or the host's",
+        asked(event)
+    );
+    let whole =
+        Step::new("record", "give the lines around it", "names of libraries and devices tell whose memory it is");
+    (because(Cause::Unknown, text), vec![less(program).unwrap_or_else(smaller), whole])
+}
+
+/// The first step where nothing is known of the program.
+fn smaller() -> Step {
+    Step::new(
+        "shrink",
+        "reduce the memory needed at once: a smaller batch, a smaller or shorter input, a smaller model",
+        "the error has no totals, so it does not show by how much",
+    )
+}

@@ -1,0 +1,441 @@
+//! Failures that no table knows, by their grammar.
+//!
+//! ```text
+//! lack of memory     out of | not enough | insufficient  …  memory | VRAM | resources
+//! failed request     failed to | cannot | unable to …  alloc…  [size]
+//! larger than a limit  allocate SIZE … greater | more … than … SIZE
+//! code               CL_OUT_OF_RESOURCES, VK_ERROR_OUT_OF_DEVICE_MEMORY, std::bad_alloc
+//! end by a signal    exit code 137, -9, SIGKILL
+//! ```
+//!
+//! A sentence that only speaks of a failure (`to avoid`, `if`, `may`), source code, and lines that say that the program went on are
+//! none. Whose memory it is follows from the names in the line.
+
+mod words;
+
+pub(crate) use words::TRIGGERS;
+use words::{
+    BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OTHER_REASONS, PLACES, RECOVERIES, SENTENCES, SET_UP,
+    SOURCE, TOOLS,
+};
+
+use crate::known::{Row, Value, Values, row, text_of};
+use crate::message::{Read, amount};
+
+/// Of a longer line only this much is read.
+const LINE_BYTES: usize = 4096;
+/// A lack and its memory, or a failure and its request, have no more words between them.
+const APART: usize = 6;
+/// A whole number without a unit is a size from here on.
+const LEAST_SIZE: u64 = 1 << 16;
+
+/// The failure that a sentence tells.
+static FAILED: Row = row("general", "the program", "");
+/// The same while a process was set up on a device.
+static SET_UP_FAILED: Row = row("general-set-up", "the program", "");
+/// The end that it tells.
+static KILLED: Row = row("sigkill", "a log", "");
+
+/// Whose memory ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A GPU's or another accelerator's.
+    Device,
+    /// The host's.
+    Host,
+    /// Page-locked memory of the host.
+    Pinned,
+    /// Memory that processes of the host share.
+    Shared,
+    /// The text does not say.
+    Unknown,
+}
+
+impl Place {
+    /// The word of an event.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Host => "host",
+            Self::Pinned => "pinned",
+            Self::Shared => "shared",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sentence {
+    /// Memory ran out.
+    Failed {
+        /// Whose.
+        place: Place,
+        /// The size of the request.
+        requested: Option<u64>,
+        /// The most that there may be of it.
+        limit: Option<u64>,
+        /// A process was set up on a device, and had requested nothing yet.
+        is_set_up: bool,
+        /// The program that lists who uses the device.
+        tool: Option<&'static str>,
+    },
+    /// A process was ended by signal 9.
+    Killed,
+}
+
+impl Sentence {
+    /// As a row of the tables with its values.
+    pub(crate) fn hit(self) -> (&'static Row, Values) {
+        match self {
+            Self::Killed => (&KILLED, Values::new()),
+            Self::Failed { place, requested, limit, is_set_up, tool } => {
+                let bytes = |bytes: u64| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
+                let mut values = vec![("place", Value::Text(place.name().to_owned()))];
+                values.extend(requested.map(|requested| ("size", bytes(requested))));
+                values.extend(limit.map(|limit| ("limit", bytes(limit))));
+                values.extend(tool.map(|tool| ("tool", Value::Text(tool.to_owned()))));
+                (if is_set_up { &SET_UP_FAILED } else { &FAILED }, values)
+            }
+        }
+    }
+}
+
+/// Reads a line that holds a trigger.
+pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
+    let text = text_of(&line[..line.len().min(LINE_BYTES)]);
+    let lower = text.to_lowercase();
+    let begin = lower.trim_start_matches(['>', '-', ' ', '\t', '"', '|', '*']);
+    if SOURCE.iter().any(|word| begin.starts_with(word)) && !begin.starts_with("return code") {
+        return None;
+    }
+    if let Some((_, place)) = SENTENCES.iter().find(|(words, _)| lower.contains(words)) {
+        return Some(Sentence::Failed { place: *place, requested: None, limit: None, is_set_up: false, tool: None });
+    }
+    if RECOVERIES.iter().chain(&OTHER_REASONS).any(|words| lower.contains(words)) {
+        return None;
+    }
+    let is_error = ERRORS.iter().any(|word| lower.contains(word));
+    let is_quiet = ["info", "debug"].iter().any(|level| begin_word(begin, level)) && !is_error;
+    if is_quiet {
+        return None;
+    }
+    let clauses = clauses(&lower);
+    if clauses.iter().any(|clause| is_killed(clause)) {
+        return Some(Sentence::Killed);
+    }
+    let code = || is_error && codes(&text);
+    let is_beyond = clauses.iter().any(|clause| comparison(clause));
+    let short = || is_error && !lower.contains("warn") && clauses.iter().any(|clause| shortage(clause));
+    let failed = is_beyond || clauses.iter().any(|clause| lack(clause) || request(clause)) || code() || short();
+    failed.then(|| {
+        let place = PLACES.iter().find(|(words, _)| lower.contains(words)).map_or(Place::Unknown, |(_, place)| *place);
+        let mut sizes = sizes(&lower);
+        let requested = sizes.next();
+        let limit = sizes.next().filter(|_| is_beyond);
+        let is_set_up = SET_UP.iter().any(|words| lower.contains(words));
+        let tool = TOOLS.iter().find(|(words, _)| lower.contains(words)).map(|(_, tool)| *tool);
+        Sentence::Failed { place, requested, limit, is_set_up, tool }
+    })
+}
+
+/// Whether a word stands among the first of a line, as a level of a logger does.
+fn begin_word(line: &str, word: &str) -> bool {
+    line.split(|letter: char| !letter.is_alphanumeric()).take(14).any(|found| found == word)
+}
+
+/// The words of a line, sentence by sentence.
+fn clauses(line: &str) -> Vec<Vec<&str>> {
+    let bytes = line.as_bytes();
+    let is_end = |at: usize| {
+        matches!(bytes[at], b'.' | b';' | b'!' | b'?') && bytes.get(at + 1).is_none_or(u8::is_ascii_whitespace)
+    };
+    let ends = (0..bytes.len()).filter(|&at| is_end(at)).chain([bytes.len()]);
+    let mut begin = 0;
+    let sentences = ends.map(|end| &line[std::mem::replace(&mut begin, (end + 1).min(bytes.len()))..end]);
+    let words = |sentence| -> Vec<&str> {
+        let is_of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '\'' | '-');
+        str::split(sentence, |letter| !is_of_word(letter)).filter(|word| !word.is_empty()).collect()
+    };
+    sentences.map(words).filter(|words| !words.is_empty()).collect()
+}
+
+/// Whether the words before a failure take it back.
+fn is_hedged(before: &[&str]) -> bool {
+    before.iter().any(|word| HEDGES.contains(word)) || before.last().is_some_and(|word| matches!(*word, "no" | "not"))
+}
+
+/// `out of GPU memory`, `memory exhausted`, `exceeded memory limit`.
+fn lack(clause: &[&str]) -> bool {
+    (0..clause.len()).any(|at| {
+        let rest = &clause[at..];
+        let after = match rest {
+            ["out", "of", after @ ..] | ["not", "enough", after @ ..] | ["insufficient", after @ ..] => after,
+            ["oom", after @ ..] => {
+                let names = |words: &[&str], found: Option<&&str>| found.is_some_and(|found| words.contains(found));
+                let is_event = names(&["cuda", "gpu", "got", "hit", "an", "host"], clause[..at].last())
+                    || names(&["error", "killed", "occurred", "detected", "in", "during", "while"], after.first());
+                return is_event && !is_hedged(&clause[..at]) && !is_subject(after);
+            }
+            ["out-of-memory", after @ ..] => {
+                return !is_hedged(&clause[..at]) && !is_subject(after) && !before_noun(after);
+            }
+            _ => {
+                let exhausted = matches!(rest, ["memory" | "vram" | "ram", "exhausted" | "exceeded", ..])
+                    || matches!(rest, ["memory" | "vram" | "ram", "is", "exhausted", ..])
+                    || matches!(rest, ["memory", "limit", "exceeded" | "reached", ..])
+                    || matches!(rest, ["exceeded" | "exceeds", "memory", "limit", ..])
+                    || matches!(rest, ["exceeded", "job" | "step", "memory", "limit", ..])
+                    || matches!(rest, ["java", "heap", "space", ..]);
+                return exhausted && !is_hedged(&clause[..at]);
+            }
+        };
+        names_memory(after).is_some_and(|behind| !is_hedged(&clause[..at]) && !is_subject(behind))
+    })
+}
+
+/// `does not fit in GPU memory`, `no more memory`: warnings and plans say so too.
+fn shortage(clause: &[&str]) -> bool {
+    (0..clause.len()).any(|at| {
+        let before = &clause[..at];
+        let is_short = match &clause[at..] {
+            ["no", after @ ..] => none_left(after),
+            ["fit", "in" | "into", after @ ..] => {
+                let denies = |word: &&str| word.ends_with("not") || word.ends_with("n't") || *word == "too";
+                names_memory(after).is_some() && before[before.len().saturating_sub(4)..].iter().any(denies)
+            }
+            ["too", "large", "for", after @ ..] => names_memory(after).is_some(),
+            _ => false,
+        };
+        is_short && !before.iter().any(|word| HEDGES.contains(word))
+    })
+}
+
+/// What stands behind the memory that words begin with: `GPU memory for the model`.
+fn names_memory<'a, 'b>(words: &'a [&'b str]) -> Option<&'a [&'b str]> {
+    let passed = words.iter().take(APART).take_while(|word| BESIDE_MEMORY.contains(word)).count();
+    let is_memory = |word: &&str| MEMORY.contains(word) && (passed > 0 || *word != "space");
+    words.get(passed).is_some_and(is_memory).then(|| &words[passed + 1..])
+}
+
+/// `no more memory`, `no memory is available`: without a word of being left, `no memory` may be of a setting.
+fn none_left(after: &[&str]) -> bool {
+    let is_more = matches!(after, ["more" | "free" | "available", ..]);
+    let after = if is_more { &after[1..] } else { after };
+    let is_left = |behind: &[&str]| matches!(behind, ["available" | "left", ..] | ["is", "available" | "left", ..]);
+    names_memory(after).is_some_and(|behind| is_more || is_left(behind))
+}
+
+/// Whether the failure is what a sentence is about: `out of memory errors are common`.
+fn is_subject(after: &[&str]) -> bool {
+    let errors = after.first().is_some_and(|word| {
+        matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer")
+    });
+    errors || after.iter().take(3).any(|word| matches!(*word, "are" | "happens" | "occur" | "handler" | "killer"))
+}
+
+/// `out-of-memory error handling`.
+fn before_noun(after: &[&str]) -> bool {
+    after.first().is_some_and(|word| matches!(*word, "protection" | "prevention" | "monitor" | "detection"))
+}
+
+/// `failed to allocate`, `allocation failed`, `could not be allocated`.
+fn request(clause: &[&str]) -> bool {
+    let fails = |at: usize| {
+        let word = clause[at];
+        word.starts_with("fail") && word != "failures"
+            || FAILING.contains(&word)
+            || matches!(word, "could" | "can") && clause.get(at + 1) == Some(&"not")
+    };
+    let requests = |word: &str| {
+        word.contains("alloc") && word != "allocator" && word != "allocated" && word != "allocators"
+            || word == "reserve"
+            || word == "malloc"
+    };
+    let errors = |at: usize| {
+        requests(clause[at])
+            && (clause.get(at + 1) == Some(&"error") || at > 0 && matches!(clause[at - 1], "error" | "failure"))
+    };
+    let memory = |near: &[&str]| near.iter().any(|word| MEMORY.contains(word) || is_size(word) || *word == "buffer");
+    (0..clause.len()).any(|at| {
+        let near = &clause[at.saturating_sub(APART)..clause.len().min(at + APART)];
+        let by_failure = fails(at)
+            && near.iter().any(|word| {
+                let names = |word: &str| word.contains("malloc") || word.contains("alloc") && word != "alloc";
+                requests(word) && (names(word) || memory(near))
+                    || *word == "allocated" && !clause[at].starts_with("fail")
+                    || *word == "create" && near.contains(&"buffer")
+            });
+        (by_failure || errors(at) && memory(near)) && !is_hedged(&clause[..at])
+    })
+}
+
+/// `allocate 48736917632 bytes which is greater than the maximum`, `need: 0.9GB free, have: 0.7GB free`.
+fn comparison(clause: &[&str]) -> bool {
+    let has = |words: &[&str]| clause.iter().any(|word| words.contains(word));
+    let than = (0..clause.len()).find(|&at| {
+        matches!(
+            clause[at..],
+            ["greater" | "larger" | "more" | "bigger", "than", ..] | ["more", "memory", "than", ..] | ["exceeds", ..]
+        )
+    });
+    let limit = ["maximum", "max", "total", "limit", "available", "free", "allowed"];
+    than.is_some_and(|at| {
+        let asks =
+            |word: &&str| word.contains("alloc") || word.starts_with("requir") || matches!(*word, "needs" | "need");
+        clause[..at].iter().any(asks)
+            && clause[at..].iter().any(|word| limit.contains(word))
+            && has(&["bytes", "size", "mem", "memory"])
+            && !is_hedged(&clause[..at.min(3)])
+    })
+}
+
+fn is_size(word: &str) -> bool {
+    word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_digit())
+        || matches!(word, "bytes" | "mib" | "gib" | "mb" | "gb")
+}
+
+/// Whether a name of the line stands for a failure.
+fn codes(text: &str) -> bool {
+    let is_code = |name: &str| !name.contains("Test") && CODES.iter().any(|code| name.contains(code));
+    clauses(text).iter().any(|clause| {
+        let at = clause.iter().position(|name| is_code(name));
+        let before = at.map(|at| clause[..at].iter().map(|word| word.to_lowercase()).collect::<Vec<_>>());
+        before.is_some_and(|before| !is_hedged(&before.iter().map(String::as_str).collect::<Vec<_>>()))
+    })
+}
+
+/// `exit code 137`, `returncode=-9`, `received SIGKILL`.
+fn is_killed(words: &[&str]) -> bool {
+    (0..words.len()).any(|at| {
+        let before = &words[at.saturating_sub(4)..at];
+        let has = |names: &[&str]| before.iter().any(|word| names.contains(word));
+        let is_code =
+            || before.iter().any(|word| word.starts_with("exit") || ["code", "returncode", "rc"].contains(word));
+        let is_end = match words[at] {
+            "137" | "-9" => is_code() && !has(&["http", "line"]),
+            "sigkill" => {
+                has(&["received", "by", "sent", "with", "signal", "terminated", "got", "signals", "negsignal"])
+                    && !has(&["via", "forcefully", "sending", "send", "stopping"])
+            }
+            "9" => {
+                before.last() == Some(&"signal")
+                    && (has(&["by", "with", "received", "terminated", "got", "killed"])
+                        || words.get(at + 1) == Some(&"sigkill"))
+            }
+            "killed" => before.last() == Some(&"signal") || words.get(at + 1) == Some(&"signal"),
+            "oom-killed" => true,
+            _ => false,
+        };
+        is_end && !is_hedged(before)
+    })
+}
+
+/// The amounts of memory of a line, in their order.
+fn sizes(line: &str) -> impl Iterator<Item = u64> {
+    let bytes = line.as_bytes();
+    let starts = (0..bytes.len()).filter(|&at| {
+        let before = at.checked_sub(1).map(|at| bytes[at]);
+        bytes[at].is_ascii_digit()
+            && before.is_none_or(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b',')))
+    });
+    starts.filter_map(|at| size(&bytes[at..], &bytes[..at]))
+}
+
+/// `14796.44 MB`, `size: 302022656`.
+fn size(text: &[u8], before: &[u8]) -> Option<u64> {
+    let dense: Vec<u8> = text.iter().take(48).copied().filter(|byte| *byte != b' ').chain(*b"|").collect();
+    if let Read::Found(bytes, length) = amount(&dense, true) {
+        // `8 buffers` is no amount of bytes.
+        let follows = dense.get(length).is_some_and(u8::is_ascii_alphanumeric);
+        let is_long_unit = length > 5;
+        if !follows || is_long_unit {
+            return Some(bytes);
+        }
+    }
+    let digits = text.iter().take(20).take_while(|byte| byte.is_ascii_digit()).count();
+    let is_whole = !matches!(text.get(digits), Some(b'.' | b':' | b'-'));
+    let words = String::from_utf8_lossy(&before[before.len().saturating_sub(24)..]);
+    let words = words.trim_end_matches([' ', ':', '=']);
+    let follows_size = ["size", "of", "allocate", "alloc", "memory", "mem", "bytes", "raw"];
+    let is_named = follows_size.iter().any(|word| words.ends_with(word));
+    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().unwrap_or(u64::MAX);
+    (is_whole && is_named && number >= LEAST_SIZE).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(line: &str) -> Option<(Place, Option<u64>)> {
+        match read(line.as_bytes()) {
+            Some(Sentence::Failed { place, requested, .. }) => Some((place, requested)),
+            Some(Sentence::Killed) | None => None,
+        }
+    }
+
+    #[test]
+    fn a_failed_request_has_its_place_and_its_size() {
+        assert_eq!(
+            failed("alloc_tensor_range: failed to allocate CPU buffer of size 15515189248"),
+            Some((Place::Host, Some(15_515_189_248)))
+        );
+        assert_eq!(
+            failed("TDRV:dmem_alloc_internal  Failed to alloc DEVICE memory: 10485760"),
+            Some((Place::Device, Some(10_485_760)))
+        );
+        assert_eq!(failed("BACKEND REPORTED:  vkAllocateMemory failed -2"), Some((Place::Device, None)));
+        assert_eq!(failed("System is out of GPU and shared host memory"), Some((Place::Device, None)));
+        assert_eq!(failed("RangeError: Array buffer allocation failed"), Some((Place::Host, None)));
+        assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
+        assert_eq!(
+            failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
+            Some((Place::Device, None))
+        );
+    }
+
+    #[test]
+    fn a_request_beyond_a_limit_has_both() {
+        let line = b"[metal::malloc] Attempting to allocate 48736917632 bytes which is greater than the maximum allowed buffer size of 30150672384 bytes.";
+        assert_eq!(
+            read(line),
+            Some(Sentence::Failed {
+                place: Place::Device,
+                requested: Some(48_736_917_632),
+                limit: Some(30_150_672_384),
+                is_set_up: false,
+                tool: None
+            })
+        );
+    }
+
+    #[test]
+    fn ends_by_a_signal_are_told_from_numbers() {
+        for line in ["container exited with code 137", "Worker (pid:25134) was sent SIGKILL!", "failed, returncode=-9"]
+        {
+            assert_eq!(read(line.as_bytes()), Some(Sentence::Killed), "{line}");
+        }
+        for line in ["step 137 of 9000", "forcefully exiting via SIGKILL", "SIGKILL when mem <= 5%"] {
+            assert_eq!(read(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_only_speaks_of_a_failure_is_none() {
+        for line in [
+            "If you run out of memory, lower the batch size",
+            "consider decreasing it to avoid out of memory",
+            "except torch.cuda.OutOfMemoryError:",
+            "INFO: memory limit of the pool is 4 GiB, allocation of 3 buffers",
+            "Out of memory errors are common with large batches",
+            "ran out of memory trying to allocate 16.07MiB. The caller indicates that this is not a failure",
+            "not enough KV cache space",
+            "Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.",
+            "tests/test_alloc.py::test_out_of_memory PASSED",
+            "WARNING: the data set does not fit in memory, and is read from the disk",
+            "error: no memory limit is set",
+        ] {
+            assert_eq!(read(line.as_bytes()), None, "{line}");
+        }
+    }
+}

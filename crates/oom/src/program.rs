@@ -1,0 +1,100 @@
+//! Kinds of programs, by names in their logs: whose settings help.
+
+/// A kind of program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A compiler.
+    Compiler,
+    /// Whisper in C++.
+    Whisper,
+    /// llama.cpp and what is built on it.
+    Llama,
+    /// MLX, on a Mac.
+    Mlx,
+    /// A page in a browser.
+    Browser,
+    /// Makes or enlarges images or videos.
+    Images,
+    /// Renders scenes.
+    Renderer,
+    /// Encodes or decodes video.
+    Video,
+    /// Predicts or simulates molecules.
+    Molecules,
+    /// `OpenVINO`, on Intel's GPUs.
+    OpenVino,
+    /// ONNX Runtime in any program.
+    OnnxRuntime,
+    /// Runs on a board whose GPU shares the host's memory.
+    Jetson,
+}
+
+/// The names of each kind; the earlier row counts.
+pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
+    (Program::Compiler, &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS"]),
+    (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp"]),
+    (
+        Program::Llama,
+        &[
+            "ggml",
+            "llama_model",
+            "llama-server",
+            "llama.cpp",
+            "oboldCpp",
+            "oboldcpp",
+            "LM Studio",
+            "error loading model",
+            "ollama",
+        ],
+    ),
+    (Program::Mlx, &["metal::malloc", "mlx_", "/mlx/"]),
+    (
+        Program::Browser,
+        &["ort.webgpu", "ort-wasm", "onnxruntime-web", "transformers.js", "RangeError", "WebGPU", "create a session"],
+    ),
+    (
+        Program::Images,
+        &[
+            "ComfyUI",
+            "KSampler",
+            "pscayl",
+            "realesrgan",
+            "waifu2x",
+            "vkAllocateMemory",
+            "InvokeAI",
+            "stable-diffusion",
+            "sd_hijack",
+            "lower resolution",
+            "sdnext",
+            "diffusion.cpp",
+            "Fooocus",
+        ],
+    ),
+    (
+        Program::Renderer,
+        &[
+            "Copying BVH",
+            "blender",
+            "Blender",
+            "intern\\cycles",
+            "intern/cycles",
+            "LuxCore",
+            "OptiX",
+            "ViewLayer",
+            "rendering resource",
+        ],
+    ),
+    (Program::Video, &["nvenc", "cuvid", "OpenEncodeSession", "NVDEC", "hwaccel"]),
+    (
+        Program::Molecules,
+        &["alphafold", "boltz", "skipping batch", "chai_lab", "GROMACS", "LAMMPS", "RELION", "cryosparc", "esmfold"],
+    ),
+    (Program::OpenVino, &["openvino", "OpenVINO", "intel_gpu", "onednn_verbose", "CL_OUT_OF_RESOURCES"]),
+    (Program::Jetson, &["NvMap", "nvgpu", "jetson", "Jetson", "tegra"]),
+    (Program::OnnxRuntime, &["onnxruntime", "ONNXRuntime"]),
+];
+
+/// All names.
+pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().flat_map(|(_, names)| names.iter().copied())
+}
