@@ -126,6 +126,7 @@ fn add(processes: &mut Vec<ProcessSample>, told: &ProcessInfo, kind: ProcessKind
             command: None,
             torch: None,
             torch_note: None,
+            loaded: None,
         }),
     }
 }

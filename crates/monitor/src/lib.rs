@@ -20,6 +20,7 @@
 
 mod absence;
 mod gpu;
+mod loaded;
 pub mod log;
 pub mod processes;
 pub mod recorder;
@@ -31,7 +32,7 @@ mod users;
 
 pub use absence::Absence;
 pub use sample::{
-    Bar1, Driver, Ecc, GpuSample, Memory, MigPart, Power, ProcessKind, ProcessSample, Sample, TorchDevice, TorchSplit,
+    Bar1, Driver, Ecc, GpuSample, Loaded, Memory, MigPart, Power, ProcessKind, ProcessSample, Sample, TorchDevice, TorchSplit,
     Utilization,
 };
 pub use sampler::{Detail, Sampler};

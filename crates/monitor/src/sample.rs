@@ -159,6 +159,20 @@ pub struct ProcessSample {
     /// Why there is no split although the process has a socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch_note: Option<String>,
+    /// What the system tells of it, where it does not answer itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<Loaded>,
+}
+
+/// What the system tells of a process that does not say itself how it uses its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Loaded {
+    /// Libraries that use GPUs among those that it has loaded.
+    pub libraries: Vec<String>,
+    /// What cannot be known, and what would tell it.
+    pub unknown: String,
 }
 
 /// The kind of work of a process on a GPU.

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use highwater_driver::context::Library;
+use highwater_driver::context::{Library, Piece};
 
+use crate::devices;
 use crate::ffi::Out;
+use crate::ledger::{self, Event, Kind, Maker};
 use crate::memory;
 use crate::status::{SUCCESS, Status};
 
@@ -31,19 +33,29 @@ extern "C" fn create(out: Out<usize>) -> Status {
 }
 
 extern "C" fn create_cublas(out: Out<usize>) -> Status {
-    create_with_memory(Library::Cublas, out)
+    create_with_memory(Library::Cublas, ("libcublas.so", "cublasCreate_v2"), out)
 }
 
 extern "C" fn create_cudnn(out: Out<usize>) -> Status {
-    create_with_memory(Library::Cudnn, out)
+    create_with_memory(Library::Cudnn, ("libcudnn.so", "cudnnCreate"), out)
 }
 
 extern "C" fn create_cusolver(out: Out<usize>) -> Status {
-    create_with_memory(Library::Cusolver, out)
+    create_with_memory(Library::Cusolver, ("libcusolver.so", "cusolverDnCreate"), out)
 }
 
-fn create_with_memory(library: Library, out: Out<usize>) -> Status {
-    memory::in_context(|context, space| context.create(library, space));
+fn create_with_memory(library: Library, maker: Maker, out: Out<usize>) -> Status {
+    let pieces = memory::in_context(|context, space| context.create(library, space)).map_or_else(Vec::new, |made| made.0);
+    for piece in pieces.into_iter().filter(|_| memory::follows_context()) {
+        let (kind, address, bytes) = match piece {
+            Piece::Memory { address, bytes } => (Kind::Device, address, bytes),
+            Piece::Streams(bytes) => (Kind::Stream, 0, bytes),
+            Piece::Code(bytes) => (Kind::Module, 0, bytes),
+        };
+        if bytes > 0 {
+            ledger::made_by(maker, Event::new(kind, devices::current(), address, bytes));
+        }
+    }
     create(out)
 }
 

@@ -19,7 +19,7 @@ mod timeline;
 
 pub use event::{Event, HOST, Kind, NO_STACK};
 pub use footprint::Footprint;
-pub use owner::{Owner, Role, name};
-pub use recording::{Format, Gap, Line, Mark, NvmlSample, PythonStack, Recording, Site};
+pub use owner::{Owner, Role, SCOPES, known_name, name};
+pub use recording::{Format, Gap, Line, Mark, NvmlSample, PythonStack, Recording, Site, Work};
 pub use state::{Change, State};
 pub use timeline::{Moment, OwnerTotal, Timeline};

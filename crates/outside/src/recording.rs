@@ -6,7 +6,7 @@ use highwater_problem::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Kind, NO_STACK};
-use crate::owner::{is_between, name};
+use crate::owner::{SCOPES, is_between, name};
 
 const FORMAT: &str = "highwater-driver";
 const VERSION: u32 = 1;
@@ -24,6 +24,9 @@ pub struct Recording {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Format {
+    /// The GPU, where a dry run imitated it; empty for a real one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub imitated: String,
     /// The library by which it was recorded.
     pub cupti: String,
     /// Its version, as `cuptiGetVersion` says.
@@ -54,6 +57,9 @@ pub struct Format {
     pub marks: Vec<Mark>,
     /// What NVML said the process uses: for comparison.
     pub nvml: Vec<NvmlSample>,
+    /// What the devices did, where a profiler tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<Work>,
 }
 
 /// A native frame: a row of the libraries, and the function.
@@ -66,10 +72,15 @@ pub struct Site(pub u32, pub String);
 pub struct PythonStack {
     /// Whether it is the main thread's at that time, because the calling thread had none of its own.
     pub of_main: bool,
-    /// Which frame is the program's own: the first that is not of an installed package.
+    /// Which frame is the program's own: the first that is not of an installed package. A file may leave it out.
+    #[serde(default = "unknown")]
     pub own: usize,
     /// Its frames, innermost first.
     pub frames: Vec<Line>,
+}
+
+fn unknown() -> usize {
+    usize::MAX
 }
 
 impl PythonStack {
@@ -128,6 +139,22 @@ pub struct NvmlSample {
     pub device: i32,
     /// The bytes of this process.
     pub bytes: u64,
+}
+
+/// Work of a device, of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Work {
+    /// On which device.
+    pub device: i32,
+    /// `kernels`, or which way memory was copied.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// The bytes that were copied.
+    pub bytes: u64,
+    /// When the last ended.
+    pub last_ns: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -226,7 +253,11 @@ impl Recording {
                 extra: extra.cast_unsigned(),
             });
         }
-        Ok(Self { about: file.about.into_owned(), events })
+        let mut about = file.about.into_owned();
+        for stack in about.python.iter_mut().filter(|stack| stack.own == unknown()) {
+            *stack = PythonStack::new(stack.of_main, std::mem::take(&mut stack.frames));
+        }
+        Ok(Self { about, events })
     }
 
     /// The path of the library that requested an event's memory.
@@ -260,6 +291,14 @@ impl Recording {
         let first = frames.next()?;
         let of_it = frames.take_while(|site| site.0 == first.0);
         std::iter::once(first).chain(of_it).map(|site| site.1.as_str()).filter(|name| !name.is_empty()).last()
+    }
+
+    /// The named ranges of the program around an event, the outermost first, between slashes.
+    pub fn scope(&self, event: &Event) -> Option<String> {
+        let stack = self.about.stacks.get(event.stack as usize)?;
+        let is_scope = |site: &&Site| self.about.libraries.get(site.0 as usize).is_some_and(|path| path == SCOPES);
+        let names: Vec<&str> = stack.iter().rev().filter(is_scope).map(|site| site.1.as_str()).collect();
+        (!names.is_empty()).then(|| names.join("/"))
     }
 
     /// The operator of PyTorch in an event's native stack, such as `aten::mm`.

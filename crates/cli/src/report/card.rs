@@ -1,6 +1,6 @@
 //! All that a process has of its cards, where the driver was recorded.
 
-use highwater_documents::{CardUseView, ComparedView, DriverSiteView, OwnerView, ReportView};
+use highwater_documents::{CardUseView, ComparedView, DriverSiteView, OwnerView, ReportView, WorkView};
 
 use crate::document::Section;
 use crate::style::{DIM, STRONG};
@@ -27,11 +27,37 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
             let calls = counted(driver.without_python, "call has", "calls have");
             last.line(format!("{calls} no Python line: reading it would have taken too much of the program's time."));
         }
+        if let Some(text) = work(&driver.work) {
+            last.line(text);
+        }
+        if let Some(card) = &driver.imitated {
+            last.line(imitated(card));
+        }
         for gap in &driver.gaps {
             last.line(format!("The driver is not recorded to the end: {}.", gap.why));
         }
     }
     sections
+}
+
+/// Kernels and copies, where a profiler counted them.
+fn work(work: &[WorkView]) -> Option<String> {
+    let told = |work: &WorkView| {
+        let bytes = if work.bytes > 0 { format!(" ({})", size(work.bytes)) } else { String::new() };
+        format!("{} {}{bytes}", count(work.count), work.what)
+    };
+    let all: Vec<_> = work.iter().map(told).collect();
+    (!all.is_empty()).then(|| {
+        format!("The devices ran {}. The file does not say which allocations they touched.", all.join(", "))
+    })
+}
+
+/// What is known of memory outside PyTorch without a GPU.
+fn imitated(card: &str) -> String {
+    format!(
+        "The {card} was imitated: the context, kernels, streams and the handles of cuBLAS, cuDNN and cuSOLVER count as on an H100 and H200 \
+         (driver 580, CUDA 13.0), and each of NCCL's communicators as one of a single rank, so larger groups need more."
+    )
 }
 
 fn card(card: &CardUseView) -> Section {
@@ -71,11 +97,12 @@ fn below(table: &mut Table, owner: &OwnerView) {
 fn described(site: &DriverSiteView) -> Option<String> {
     let function = site.function.as_ref().filter(|name| !name.starts_with("_Z")).map(|name| format!("by {name}"));
     let operator = site.operator.as_ref().map(|name| format!("in {name}"));
+    let scope = site.scope.as_ref().map(|name| format!("in range {name}"));
     let line = site.line.as_ref().map(|line| {
         let whose = if line.of_main_thread { "while the main thread was at" } else { "at" };
         format!("{whose} {}:{} {}", line.filename, line.line, line.name)
     });
-    let parts: Vec<String> = [function, operator, line].into_iter().flatten().collect();
+    let parts: Vec<String> = [function, operator, scope, line].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 

@@ -97,7 +97,7 @@ fn processes_and_devices_are_told_apart() {
     let other = 99_i64 << 24;
     let rows = format!(
         "{NEW} INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1000000000, '', '');
-         INSERT INTO TARGET_INFO_GPU VALUES (1, 7, 'card', {card}, 0), (1, 8, 'card', {card}, 1);
+         INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'card', {card}, 4), (1, 1, 'card', {card}, 5);
          INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({PROCESS}, 1, 0, 1, 1, {a}, 2097152, 2, 0, 1),
          ({other}, 2, 0, 1, 1, {b}, 2097152, 2, 0, 1), ({other}, 3, 1, 2, 2, {b}, 2097152, 4, 0, 2),
          ({other}, 4, 0, 1, 1, {b}, 2097152, 2, 1, 3), ({other}, 5, 1, 1, 1, 5, 5, 99, 0, 4);",
@@ -114,6 +114,61 @@ fn processes_and_devices_are_told_apart() {
     let managed = Timeline::new(&recording).end(1);
     assert_eq!((managed.owners[0].owner.role, managed.bytes), (Role::Managed, 0));
     assert!(snapshot.warnings.iter().any(|warning| warning.id == "unknown-memory-kind"));
+}
+
+/// A machine's number, above that of a process.
+const MACHINE: i64 = 1 << 48;
+
+#[test]
+fn the_machine_is_no_part_of_a_processs_number() {
+    let (one, other) = (MACHINE + PROCESS, MACHINE + (99 << 24));
+    let rows = format!(
+        "{NEW} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({one}, 1, 0, 1, 1, 5, 2097152, 2, 0, 1), ({other}, 2, 0, 1, 1, 5, 4194304, 2, 0, 2);"
+    );
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    let mut names: Vec<_> = owners(&recording, 0).into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    assert_eq!(names, ["unknown library of process 4242", "unknown library of process 99"]);
+}
+
+/// 2025 (schema 3.20): the work of the devices, and named ranges.
+const WORK: &str = "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,
+    color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER,
+    doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT, binaryData TEXT);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER,
+    greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER,
+    greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, copyCount INTEGER);";
+
+#[test]
+fn named_ranges_are_scopes_and_work_is_counted() {
+    let range = |start: i64, end: &str, text: &str, number: &str, thread: i64, kind: i64| {
+        format!("INSERT INTO NVTX_EVENTS (start, end, eventType, text, textId, globalTid) VALUES ({start}, {end}, {kind}, {text}, {number}, {thread});")
+    };
+    let ranges = [
+        range(12, "18", "'forward'", "NULL", THREAD, 59),
+        range(1, "NULL", "NULL", "9", THREAD, 59),
+        range(1, "100", "'of another thread'", "NULL", THREAD + 1, 59),
+        range(1, "100", "'a mark'", "NULL", THREAD, 34),
+        range(16, "17", "'later'", "NULL", THREAD, 60),
+    ];
+    let rows = format!(
+        "{POOLS} {WORK} {} INSERT INTO StringIds VALUES (9, 'step 3');
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (14, 15, 0, {THREAD}, 1, 5, 0, NULL), (24, 25, 0, {THREAD}, 2, 5, 0, NULL);
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, bytes, memKind, memoryOperationType, correlationId)
+         VALUES (15, {PROCESS}, 0, 1, 2097152, {a}, 2, 0, 1), (25, {PROCESS}, 0, 1, 33554432, {a}, 2, 0, 2);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId) VALUES (30, 40, 0, 7), (41, 50, 0, 7), (41, 43, 1, 7);
+         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, bytes, copyKind) VALUES (5, 6, 0, 1000, 1), (7, 8, 0, 24, 1), (9, 10, 0, 5, 2);",
+        ranges.join(" "),
+        a = 4 * MIB,
+    );
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    let scopes: Vec<_> = recording.events.iter().map(|event| recording.scope(event)).collect();
+    assert_eq!(scopes, [Some("step 3/forward".to_owned()), Some("step 3".to_owned())]);
+    assert_eq!(owners(&recording, 0), [("unknown library".to_owned(), 8)], "a range is no library");
+    let work: Vec<_> = recording.about.work.iter().map(|work| (work.device, &*work.what, work.count, work.bytes)).collect();
+    let expected = [(0, "copies from device to host", 1, 5), (0, "copies from host to device", 2, 1024), (0, "kernels", 2, 0), (1, "kernels", 1, 0)];
+    assert_eq!(work, expected);
 }
 
 #[test]

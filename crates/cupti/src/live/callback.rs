@@ -5,12 +5,12 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use highwater_outside::{Event, HOST, Kind, NO_STACK};
+use highwater_outside::{Event, HOST, Kind, Line, NO_STACK, PythonStack};
 
-use crate::calls::{self, What};
-use crate::ffi::{CallbackData, DRIVER, MODULE_LOADED, RESOURCE};
-use crate::recorder::{self, Recorder, now_ns};
-use crate::{book, stack};
+use super::book;
+use super::calls::{self, What};
+use super::ffi::{CallbackData, DRIVER, MODULE_LOADED, RESOURCE};
+use super::recorder::{self, Recorder, now_ns};
 
 /// `CUPTI_API_ENTER`
 const BEFORE: c_int = 0;
@@ -59,6 +59,12 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
         }
         _ => {}
     }));
+}
+
+/// A Python stack as a recording has it.
+fn recorded(stack: highwater_callers::Stack) -> PythonStack {
+    let frames = stack.frames.into_iter().map(|frame| Line(frame.file, frame.line, frame.function));
+    PythonStack::new(stack.of_main, frames.collect())
 }
 
 /// Notes what a pool has now.
@@ -200,7 +206,7 @@ impl Made<'_> {
     }
 
     fn with_stack(&self, event: Event) -> Event {
-        let addresses = stack::here();
+        let addresses = highwater_callers::here();
         let known = self.recorder.book().stack(&addresses);
         // The loader is asked without the book: a thread that loads a library may wait for it.
         let stack = known.unwrap_or_else(|| {
@@ -211,7 +217,7 @@ impl Made<'_> {
         let reader = self.recorder.python.as_ref().filter(|_| wants_python);
         let python = reader.map_or(NO_STACK, |reader| match reader.read() {
             Some(python) if python.frames.is_empty() => NO_STACK,
-            Some(python) => self.recorder.book().add_python(python),
+            Some(python) => self.recorder.book().add_python(recorded(python)),
             None => {
                 self.recorder.book().about.without_python += 1;
                 NO_STACK

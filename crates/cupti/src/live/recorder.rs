@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use highwater_callers::Reader;
 use highwater_outside::{Gap, Mark, NvmlSample, Recording};
 use highwater_problem::Problem;
 
-use crate::book::Book;
-use crate::calls::CALLS;
-use crate::ffi::{Cupti, Subscription};
-use crate::python::Reader;
-use crate::{CAPACITY, Options, callback};
+use super::book::Book;
+use super::calls::CALLS;
+use super::callback;
+use super::ffi::{Cupti, Subscription};
+use crate::{CAPACITY, Options};
 
 /// What callbacks share.
 #[derive(Debug)]
