@@ -26,6 +26,7 @@ pub mod processes;
 pub mod recorder;
 mod sample;
 mod sampler;
+mod shared;
 pub mod split;
 mod torch;
 mod users;

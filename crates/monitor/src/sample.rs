@@ -42,6 +42,9 @@ pub struct GpuSample {
     pub compute_capability: Option<String>,
     /// Its memory.
     pub memory: Option<Memory>,
+    /// Whether that is the machine's, because the GPU has none of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_memory: bool,
     /// The window through which the processor sees that memory.
     pub bar1: Option<Bar1>,
     /// How busy it is.

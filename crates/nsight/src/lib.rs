@@ -36,6 +36,8 @@ use crate::scopes::Scopes;
 
 /// The table with the allocations.
 const ALLOCATIONS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+/// Changes of pools beside allocations.
+const POOLS: &str = "CUDA_GPU_MEMORY_POOL_EVENTS";
 /// Calls of the API.
 const CALLS: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 /// Their stacks.
@@ -181,6 +183,8 @@ struct Allocated {
     event: Event,
     process: i64,
     correlation: i64,
+    /// A variable of a module, which lies beside its code; no call made it.
+    is_variable: bool,
 }
 
 struct Reader<'d> {
@@ -217,7 +221,11 @@ impl Reader<'_> {
             events.push(Event {
                 time_ns: row.event.time_ns.wrapping_add(epoch_ns),
                 thread: found.map_or(0, |found| found.thread),
-                stack: self.stack_of(stack, &stacks, &processes, process, call),
+                stack: if row.is_variable {
+                    self.stack_of(VARIABLES, &stacks, &processes, process, call)
+                } else {
+                    self.stack_of(stack, &stacks, &processes, process, call)
+                },
                 // Processes have the same addresses: the highest bits, which no address has, tell them apart.
                 address: row.event.address ^ ((process as u64) << ADDRESS_BITS),
                 ..row.event
@@ -282,7 +290,8 @@ impl Reader<'_> {
                 extra: number(8).cast_unsigned(),
             };
             let place = (number(5) >> THREAD_BITS, row[7].unwrap_or(-1));
-            rows.push(Allocated { event, process: place.0, correlation: place.1 });
+            let allocated = |event, is_variable| Allocated { event, process: place.0, correlation: place.1, is_variable };
+            rows.push(allocated(event, number(2) == STATIC));
             if let Some(pool) = pool {
                 let event = Event {
                     kind: Kind::Pool,
@@ -291,9 +300,10 @@ impl Reader<'_> {
                     extra: number(11).cast_unsigned(),
                     ..event
                 };
-                rows.push(Allocated { event, process: place.0, correlation: place.1 });
+                rows.push(allocated(event, false));
             }
         })?;
+        self.pools(&mut rows)?;
         if odd > 0 {
             self.warned.push((
                 "unknown-memory-kind",
@@ -307,6 +317,48 @@ impl Reader<'_> {
             ));
         }
         Ok(rows)
+    }
+
+    /// Adds what pools have after they were made, trimmed or destroyed.
+    fn pools(&self, rows: &mut Vec<Allocated>) -> Result<(), Problem> {
+        let columns = columns_of(self.database, POOLS)?;
+        if ["start", "address", "operationType"].iter().any(|name| !columns.contains(name)) {
+            return Ok(());
+        }
+        let names = [
+            "start",
+            "globalPid",
+            "deviceId",
+            "address",
+            "operationType",
+            "correlationId",
+            "localMemoryPoolSize",
+            "localMemoryPoolUtilizedSize",
+        ];
+        Table::new(self.database, POOLS, &columns).read(&names, |row| {
+            let number = |at: usize| row[at].unwrap_or(0);
+            let kind = match number(4) {
+                // Made, and trimmed; without a size nothing is told.
+                1 | 3 if row[6].is_some() => Kind::Pool,
+                2 => Kind::PoolDestroy,
+                _ => return,
+            };
+            if rows.len() < MAX_ALLOCATIONS {
+                let event = Event {
+                    kind,
+                    time_ns: number(0).cast_unsigned(),
+                    device: i32::try_from(number(2)).unwrap_or(0),
+                    thread: 0,
+                    stack: NO_STACK,
+                    python: NO_STACK,
+                    address: number(3).cast_unsigned(),
+                    bytes: number(6).max(0),
+                    extra: number(7).cast_unsigned(),
+                };
+                let (process, correlation) = (number(1) >> THREAD_BITS, row[5].unwrap_or(-1));
+                rows.push(Allocated { event, process, correlation, is_variable: false });
+            }
+        })
     }
 
     /// The stacks of calls that allocated.
@@ -374,8 +426,10 @@ impl Reader<'_> {
         // The bits above a process's number tell machines apart.
         let several = (processes.len() > 1).then(|| processes[process] & THREAD_MASK);
         let nothing = [(String::new(), String::new())];
+        let variables = [("variables of modules".to_owned(), String::new())];
         let row = match stacks.frames.get(stack as usize) {
             Some(frames) => self.add_stack(frames, several, &key.2),
+            None if stack == VARIABLES => self.add_stack(&variables, several, &[]),
             None if several.is_some() => self.add_stack(&nothing, several, &key.2),
             None if !key.2.is_empty() => self.add_stack(&[], several, &key.2),
             None => NO_STACK,
@@ -452,6 +506,10 @@ struct Stacks {
     frames: Vec<Vec<(String, String)>>,
 }
 
+/// The stack of variables of modules.
+const VARIABLES: u32 = NO_STACK - 1;
+/// `CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC`
+const STATIC: i64 = 5;
 /// `CUDA_MEMOPR_MEMORY_KIND_PAGEABLE`: memory of the host that is not pinned, which is not the card's.
 const PAGEABLE: i64 = 0;
 

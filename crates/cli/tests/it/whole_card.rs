@@ -215,3 +215,44 @@ fn a_profile_beside_another_run_is_refused() {
     let said = failure(&format!("report ../nsight/2022.sqlite --with {}", path("nccl")));
     assert!(said.contains("are of different runs"), "{said}");
 }
+
+/// A report of Nsight Systems is read by its own program: here by one that is made up.
+#[cfg(unix)]
+#[test]
+fn a_report_of_nsight_systems_is_exported_by_nsys() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("profile.nsys-rep");
+    std::fs::write(&report, "a report").unwrap();
+    let run = |script: Option<&str>| {
+        let nsys = folder.path().join("bin/nsys");
+        let _ = std::fs::remove_dir_all(folder.path().join("bin"));
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        if let Some(script) = script {
+            std::fs::write(&nsys, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&nsys, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:/usr/bin:/bin", folder.path().join("bin").display());
+        let mut command = crate::run::command();
+        let output = command.args(["report".as_ref(), report.as_os_str()]).env("PATH", path).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let exported = highwater_testkit::testdata("nsight/2024.sqlite");
+    let copies = format!(
+        "[ \"$1 $2 $3 $4 $5 $6\" = 'export --type sqlite --force-overwrite true --output' ] && [ -f \"$8\" ] && cp '{}' \"$7\"",
+        exported.display()
+    );
+    let [out, err] = run(Some(&copies));
+    assert!(out.contains("320.00 MiB in 2 by cublasCreate_v2"), "{out}{err}");
+    let [_, err] = run(Some("echo 'the report is of a newer release' >&2; exit 3"));
+    assert!(err.contains("`nsys export` failed") && err.contains("the report is of a newer release"), "{err}");
+    let [_, err] = run(Some("exit 0"));
+    assert!(err.contains("`nsys export` failed") && err.contains("it says nothing"), "{err}");
+    let [_, err] = run(None);
+    assert!(err.contains("`nsys` cannot be run") && err.contains("nsys export --type sqlite"), "{err}");
+    let raw = folder.path().join("profile.qdstrm");
+    std::fs::write(&raw, "a capture").unwrap();
+    let output = crate::run::command().args(["report".as_ref(), raw.as_os_str()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("QdstrmImporter"), "{output:?}");
+}

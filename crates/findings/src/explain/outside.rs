@@ -102,3 +102,81 @@ impl Owner {
         format!("{} {}{line}", self.title, size(self.bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use highwater_analysis::analyse;
+    use highwater_oom::Cause;
+    use highwater_outside::{Event, Format, Kind, NO_STACK, PythonStack, Site};
+    use highwater_snapshot::Snapshot;
+
+    use super::*;
+    use crate::explain::{Asked, failures};
+
+    const GIB: u64 = 1 << 30;
+
+    /// A recording in which NCCL has so much, with a line, when the first request of a snapshot fails.
+    fn with_nccl(snapshot: &mut Snapshot, bytes: u64) {
+        let (held, free, time_ns) = {
+            let analysis = analyse(snapshot);
+            let event = &analysis.devices[0].oom[0];
+            let time_us = snapshot.traces[0].time_us(event.entry).unwrap();
+            (event.totals.reserved_bytes, event.device_free_bytes.unwrap_or(0), time_us.unsigned_abs() * 1000)
+        };
+        let event = |kind, address, bytes: u64, stack, python| Event {
+            kind,
+            time_ns: time_ns - 1000,
+            device: 0,
+            thread: 1,
+            stack,
+            python,
+            address,
+            bytes: bytes.cast_signed(),
+            extra: 0,
+        };
+        let line = Line("/home/user/train.py".to_owned(), 17, "main".to_owned());
+        let about = Format {
+            capacities: vec![(0, held + free + bytes + GIB / 2)],
+            libraries: vec!["/t/libc10_cuda.so".to_owned(), "/n/libnccl.so.2".to_owned()],
+            stacks: vec![vec![Site(0, String::new())], vec![Site(1, "ncclCommInitRank".to_owned())]],
+            python: vec![PythonStack::new(false, vec![line])],
+            ..Format::default()
+        };
+        let events = vec![
+            event(Kind::Context, 0, GIB / 2, NO_STACK, NO_STACK),
+            event(Kind::Device, 1 << 42, held, 0, NO_STACK),
+            event(Kind::Create, 7, bytes, 1, 0),
+            Event { time_ns: time_ns + 1_000_000, ..event(Kind::Create, 8, 90 * GIB, 1, 0) },
+        ];
+        snapshot.extras.push((Snapshot::DRIVER.to_owned(), Recording { about, events }.to_json()));
+    }
+
+    #[test]
+    fn the_library_is_named_when_memory_outside_pytorch_was_the_cause() {
+        let mut snapshot = highwater_testkit::recording("oom_whole_gpu");
+        with_nccl(&mut snapshot, 20 * GIB);
+        let analysis = analyse(&snapshot);
+        let failure = &failures(&analysis, &analysis.devices[0], None, Asked::default())[0];
+        assert_eq!(failure.diagnosis.cause, Cause::OutsidePyTorch);
+        let notes = failure.diagnosis.notes.join("\n");
+        assert!(notes.contains("had 20.50 GiB outside PyTorch's allocator"), "{notes}");
+        assert!(notes.contains("NCCL 20.00 GiB (`train.py:17`), CUDA context 512.00 MiB"), "{notes}");
+        let step = failure.steps.iter().find(|step| step.id == "free-outside").unwrap();
+        assert_eq!(step.title, "free or shrink the allocations of NCCL, most of them made at `train.py:17`");
+        assert!(step.is_enough == Some(true), "{step:?}");
+    }
+
+    #[test]
+    fn a_context_alone_is_no_cause() {
+        let mut snapshot = highwater_testkit::recording("oom_whole_gpu");
+        let before = {
+            let analysis = analyse(&snapshot);
+            failures(&analysis, &analysis.devices[0], None, Asked::default())[0].diagnosis.cause
+        };
+        with_nccl(&mut snapshot, 1 << 20);
+        let analysis = analyse(&snapshot);
+        let failure = &failures(&analysis, &analysis.devices[0], None, Asked::default())[0];
+        assert_eq!(failure.diagnosis.cause, before);
+        assert!(failure.steps.iter().all(|step| step.id != "free-outside"));
+    }
+}

@@ -1,8 +1,8 @@
-//! Three shapes of the tables. They are made by hand, from "SQLite Export Schema Reference".
+//! Shapes of the tables, made by hand from "SQLite Export Schema Reference", and a file that Nsight Systems wrote.
 
 use highwater_nsight::{read, read_beside};
-use highwater_outside::{Recording, Role, Timeline};
-use highwater_snapshot::Snapshot;
+use highwater_outside::{Kind, Recording, Role, Timeline};
+use highwater_snapshot::{Action, Snapshot};
 use rusqlite::Connection;
 use tempfile::NamedTempFile;
 
@@ -202,4 +202,38 @@ fn a_snapshot_of_the_run_gives_its_clock_and_says_what_is_pytorchs() {
         &mut snapshot,
     );
     assert!(problem.unwrap_err().what().contains("different runs"));
+}
+
+/// A file that Nsight Systems 2025.3 wrote on an H100 (schema 3.20.3), and the snapshot of the same run.
+#[test]
+fn a_file_of_nsight_systems_itself_tells_what_the_program_did() {
+    let path = highwater_testkit::testdata("nsight/2025.sqlite");
+    let recording = recording(&read(&path).unwrap());
+    let planted = recording.events.iter().find(|event| event.kind == Kind::Device && event.bytes == 100 * MIB).unwrap();
+    assert_eq!(recording.scope(planted).as_deref(), Some("step 1"));
+    let of = |kind| recording.events.iter().filter(|event| event.kind == kind).map(|event| event.bytes).sum::<i64>();
+    assert_eq!((of(Kind::StreamOrdered), of(Kind::Managed), of(Kind::Host)), (96 * MIB, 8 * MIB, 2 * MIB));
+    let pools: Vec<_> = recording.events.iter().filter(|event| event.kind == Kind::Pool).map(|event| event.bytes / MIB).collect();
+    assert_eq!(pools, [32, 96, 96, 0], "made, grown, freed from, and trimmed when the device was waited for");
+    let work: Vec<_> = recording.about.work.iter().map(|work| (&*work.what, work.count, work.bytes)).collect();
+    let expected = [("copies from host to device", 7, 42_000_384), ("copies within a device", 3, 6_291_456), ("fills", 4, 104_857_612), ("kernels", 80, 0)];
+    assert_eq!(work, expected);
+    assert_eq!(recording.about.capacities, [(0, 85_017_493_504)]);
+    assert_eq!(owners(&recording, 0), [("unknown library".to_owned(), 645), ("variables of modules".to_owned(), 2)]);
+}
+
+#[test]
+fn a_snapshot_of_the_same_run_has_its_segments_in_the_file() {
+    let mut snapshot = highwater_testkit::open("nsight/2025");
+    let reserved: u64 = snapshot.segments.iter().map(|segment| segment.total_bytes).sum();
+    read_beside(&highwater_testkit::testdata("nsight/2025.sqlite"), &mut snapshot).unwrap();
+    let recording = recording(&snapshot);
+    let end = Timeline::new(&recording).end(0);
+    let pytorch = end.owners.iter().find(|total| total.owner.role == Role::Pytorch).unwrap();
+    assert_eq!(pytorch.bytes.unsigned_abs(), reserved);
+    // Both wrote down when each segment came: within a millisecond of each other.
+    let trace = &snapshot.traces[0];
+    let first = trace.ids().find(|&id| trace.actions()[id.index()] == Action::SEGMENT_ALLOC).unwrap();
+    let there = recording.events.iter().find(|event| event.kind == Kind::Device).unwrap();
+    assert!((there.time_ns / 1000).abs_diff(trace.time_us(first).unwrap().unsigned_abs()) < 1000);
 }
