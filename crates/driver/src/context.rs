@@ -45,6 +45,18 @@ const FIRST_LOCAL_BYTES: u64 = 414 * MIB;
 const LOCAL_BYTES: u64 = 504 * MIB;
 /// Kernels are loaded into pieces of this size.
 const CODE_BYTES: u64 = 2 * MIB;
+/// A handle of cuBLAS.
+const CUBLAS_BYTES: u64 = 64 * MIB;
+/// A handle of cuSOLVER, beside the one of cuBLAS that it makes.
+///
+/// # Source
+/// An H100: 33,554,432 bytes by `cusolverDnCreate`, right behind 67,108,864 by cuBLAS; together 96 MiB on an H200, too.
+const CUSOLVER_BYTES: u64 = 32 * MIB;
+/// The first plan of cuFFT.
+///
+/// # Source
+/// An H100: 6,967,984 bytes, which take 8 MiB; an H200, too (docs/top-gpu.md).
+const CUFFT_BYTES: u64 = 8 * MIB;
 /// Small allocations share a piece of this size.
 const PAGE_BYTES: u64 = 2 * MIB;
 /// Streams come with pieces of this size.
@@ -91,13 +103,17 @@ pub enum Library {
     Cudnn,
     /// cuSOLVER.
     Cusolver,
+    /// cuFFT, whose plans do.
+    Cufft,
 }
 
 /// Memory that comes with a library's handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Memory that the library allocates.
+    /// Memory that a library allocates.
     Memory {
+        /// The library: cuSOLVER makes a handle of cuBLAS of its own.
+        library: Library,
         /// Where.
         address: u64,
         /// How much.
@@ -110,6 +126,7 @@ pub enum Piece {
 }
 
 /// The memory of a device's context so far.
+#[expect(clippy::struct_excessive_bools, reason = "each is a library or message that came")]
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Bytes of the device.
@@ -122,6 +139,7 @@ pub struct Context {
     has_messages: bool,
     has_cublas: bool,
     has_cudnn: bool,
+    has_cufft: bool,
     /// Streams that were made at most, and those of them that are destroyed.
     streams: u64,
     destroyed_streams: u64,
@@ -167,9 +185,10 @@ impl Context {
         self.pieces = pieces;
     }
 
-    fn have(&mut self, size: u64, space: &mut DriverAddressSpace) -> Piece {
+    /// Takes memory, and says where.
+    fn have(&mut self, size: u64, space: &mut DriverAddressSpace) -> u64 {
         self.bytes += size;
-        Piece::Memory { address: space.take(size).unwrap_or(0), bytes: size }
+        space.take(size).unwrap_or(0)
     }
 
     /// A stream is made. Gives the bytes that come with it.
@@ -199,10 +218,12 @@ impl Context {
     pub fn create(&mut self, library: Library, space: &mut DriverAddressSpace) -> Vec<Piece> {
         match library {
             Library::Cublas => {
-                let mut pieces = vec![self.have(64 * MIB, space)];
+                let address = self.have(CUBLAS_BYTES, space);
+                let mut pieces = vec![Piece::Memory { library, address, bytes: CUBLAS_BYTES }];
                 if !std::mem::replace(&mut self.has_cublas, true) {
                     // What is small of all its handles lies in one page.
-                    pieces.push(self.have(PAGE_BYTES, space));
+                    let address = self.have(PAGE_BYTES, space);
+                    pieces.push(Piece::Memory { library, address, bytes: PAGE_BYTES });
                 }
                 pieces
             }
@@ -214,7 +235,19 @@ impl Context {
                 }
                 vec![Piece::Streams(CUDNN_STREAMS_BYTES), Piece::Code(self.bytes - before)]
             }
-            Library::Cusolver => vec![self.have(96 * MIB, space)],
+            Library::Cusolver => {
+                let address = self.have(CUBLAS_BYTES + CUSOLVER_BYTES, space);
+                let own = address.saturating_add(CUBLAS_BYTES);
+                vec![
+                    Piece::Memory { library: Library::Cublas, address, bytes: CUBLAS_BYTES },
+                    Piece::Memory { library, address: own, bytes: CUSOLVER_BYTES },
+                ]
+            }
+            Library::Cufft if std::mem::replace(&mut self.has_cufft, true) => Vec::new(),
+            Library::Cufft => {
+                let address = self.have(CUFFT_BYTES, space);
+                vec![Piece::Memory { library, address, bytes: CUFFT_BYTES }]
+            }
         }
     }
 

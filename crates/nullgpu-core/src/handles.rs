@@ -33,30 +33,45 @@ extern "C" fn create(out: Out<usize>) -> Status {
 }
 
 extern "C" fn create_cublas(out: Out<usize>) -> Status {
-    create_with_memory(Library::Cublas, ("libcublas.so", "cublasCreate_v2"), out)
+    create_with_memory(Library::Cublas, out)
 }
 
 extern "C" fn create_cudnn(out: Out<usize>) -> Status {
-    create_with_memory(Library::Cudnn, ("libcudnn.so", "cudnnCreate"), out)
+    create_with_memory(Library::Cudnn, out)
 }
 
 extern "C" fn create_cusolver(out: Out<usize>) -> Status {
-    create_with_memory(Library::Cusolver, ("libcusolver.so", "cusolverDnCreate"), out)
+    create_with_memory(Library::Cusolver, out)
 }
 
-fn create_with_memory(library: Library, maker: Maker, out: Out<usize>) -> Status {
+/// The function in which a library takes its memory.
+fn maker(library: Library) -> Maker {
+    match library {
+        Library::Cublas => ("libcublas.so", "cublasCreate_v2"),
+        Library::Cudnn => ("libcudnn.so", "cudnnCreate"),
+        Library::Cusolver => ("libcusolver.so", "cusolverDnCreate"),
+        Library::Cufft => ("libcufft.so", "cufftXtMakePlanMany"),
+    }
+}
+
+fn create_with_memory(library: Library, out: Out<usize>) -> Status {
+    memory_for(library);
+    create(out)
+}
+
+/// Takes the memory that comes with a library's handle or plan.
+pub(crate) fn memory_for(library: Library) {
     let pieces = memory::in_context(|context, space| context.create(library, space)).map_or_else(Vec::new, |made| made.0);
     for piece in pieces.into_iter().filter(|_| memory::follows_context()) {
-        let (kind, address, bytes) = match piece {
-            Piece::Memory { address, bytes } => (Kind::Device, address, bytes),
-            Piece::Streams(bytes) => (Kind::Stream, 0, bytes),
-            Piece::Code(bytes) => (Kind::Module, 0, bytes),
+        let (whose, kind, address, bytes) = match piece {
+            Piece::Memory { library, address, bytes } => (library, Kind::Device, address, bytes),
+            Piece::Streams(bytes) => (library, Kind::Stream, 0, bytes),
+            Piece::Code(bytes) => (library, Kind::Module, 0, bytes),
         };
         if bytes > 0 {
-            ledger::made_by(maker, Event::new(kind, devices::current(), address, bytes));
+            ledger::made_by(maker(whose), Event::new(kind, devices::current(), address, bytes));
         }
     }
-    create(out)
 }
 
 extern "C" fn create_plan(out: Out<i32>) -> Status {

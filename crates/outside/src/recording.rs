@@ -99,9 +99,21 @@ impl PythonStack {
 /// Whether a file belongs to Python or to a package of others.
 fn is_installed(file: &str) -> bool {
     let file = file.replace('\\', "/");
-    file.starts_with('<')
-        || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
+    file.starts_with('<') || INSTALLED.iter().any(|part| file.contains(part))
 }
+
+/// Parts of paths of what is installed; PyTorch's own files may lie anywhere, such as where it was built.
+const INSTALLED: [&str; 9] = [
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "/torch/distributed/",
+    "/torch/nn/modules/",
+    "/torch/optim/",
+    "/torch/autograd/",
+    "/torch/utils/",
+    "/torch/_",
+];
 
 /// A Python frame: file, line and function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -398,6 +410,16 @@ mod tests {
         }
         let newer = text.replace("\"version\":1", "\"version\":2");
         assert!(format!("{:?}", Recording::from_json(&newer).unwrap_err()).contains("update highwater"));
+    }
+
+    #[test]
+    fn the_programs_own_frame_is_found_where_a_file_leaves_it_out() {
+        let text = r#"{"format":"highwater-driver","version":1,"kinds":[],"events":{"kind":[],"time_ns":[],"address":[],"bytes":[],"device":[],
+            "thread":[],"stack":[],"python":[],"extra":[]},"python":[{"frames":[["/src/torch/distributed/c10d.py",1,"all_reduce"],["/home/u/train.py",7,"main"]]},
+            {"own":0,"frames":[["/x/site-packages/a.py",1,"a"],["/home/u/train.py",7,"main"]]}]}"#;
+        let python = Recording::from_json(text).unwrap().about.python;
+        let lines: Vec<_> = python.iter().map(|stack| stack.line().map(|line| line.1)).collect();
+        assert_eq!(lines, [Some(7), Some(1)]);
     }
 
     #[test]

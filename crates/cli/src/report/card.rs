@@ -78,10 +78,27 @@ fn card(card: &CardUseView) -> Section {
         below(&mut table, owner);
     }
     section.table(table);
+    if let Some(text) = oversubscribed(card) {
+        section.line(text);
+    }
     if let Some(text) = compared(&card.compared) {
         section.line(text);
     }
     section
+}
+
+/// Managed memory for which the card has no room beside the rest.
+fn oversubscribed(card: &CardUseView) -> Option<String> {
+    let managed = card.peak.owners.iter().filter(|owner| owner.role == "managed");
+    let managed = managed.map(|owner| u64::try_from(owner.bytes).unwrap_or(0)).fold(0, u64::saturating_add);
+    let capacity = card.capacity_bytes?;
+    (managed > 0 && managed.saturating_add(card.peak.bytes) > capacity).then(|| {
+        format!(
+            "{} of managed memory does not fit into the card's {} beside the rest: its pages move between host and card as they are used.",
+            size(managed),
+            size(capacity)
+        )
+    })
 }
 
 fn below(table: &mut Table, owner: &OwnerView) {

@@ -256,3 +256,26 @@ fn a_report_of_nsight_systems_is_exported_by_nsys() {
     let output = crate::run::command().args(["report".as_ref(), raw.as_os_str()]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("QdstrmImporter"), "{output:?}");
 }
+
+/// Made by hand: nobody tries this on a card that others use.
+#[test]
+fn managed_memory_larger_than_the_card_is_said() {
+    let mut snapshot = highwater_snapshot::Snapshot::empty();
+    let recording = |gib: u64| {
+        format!(
+            r#"{{"format":"highwater-driver","version":1,"capacities":[[0,{}]],"kinds":["context","managed"],"events":{{"kind":[0,1],"time_ns":[1,1],
+            "address":[0,4096],"bytes":[536870912,{}],"device":[0,2],"thread":[1,2],"stack":[-1,2],"python":[-1,2],"extra":[0,2]}}}}"#,
+            80_u64 << 30,
+            gib << 30
+        )
+    };
+    for (gib, is_said) in [(100, true), (79, false)] {
+        snapshot.extras = vec![(highwater_snapshot::Snapshot::DRIVER.to_owned(), recording(gib))];
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        snapshot.write_pickle(&mut file).unwrap();
+        let text = stdout(&format!("report {}", file.path().display()));
+        assert!(text.contains("512.00 MiB         in all of 80.00 GiB"), "{text}");
+        assert!(text.contains("managed memory of unknown library, not part of the sum"), "{text}");
+        assert_eq!(text.contains("does not fit into the card's 80.00 GiB"), is_said, "{text}");
+    }
+}

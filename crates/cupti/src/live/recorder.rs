@@ -105,12 +105,12 @@ pub fn mark(name: &str, nvml: Vec<(i32, u64)>) {
     callback::look_at_pools(&recorder);
     let used = recorder.cupti.used();
     let time_ns = now_ns();
+    callback::look(&recorder, 0, |book, device, used| book.look(device, used, time_ns, callback::thread()));
     let mut book = recorder.book();
-    if let Some((device, used, total)) = used {
-        book.look(device, used, time_ns, callback::thread());
-        if !book.about.capacities.iter().any(|&(known, _)| known == device) {
-            book.about.capacities.push((device, total));
-        }
+    if let Some((device, _, total)) = used
+        && !book.about.capacities.iter().any(|&(known, _)| known == device)
+    {
+        book.about.capacities.push((device, total));
     }
     book.about.marks.push(Mark { name: name.to_owned(), time_ns });
     let samples = nvml.into_iter().map(|(device, bytes)| NvmlSample { time_ns, device, bytes });
