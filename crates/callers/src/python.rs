@@ -26,6 +26,7 @@ unsafe extern "C" {
 /// The interpreter's functions; all are in its stable interface, or have been exported since 3.9.
 #[derive(Clone, Copy, Debug)]
 struct Api {
+    is_there: unsafe extern "C" fn() -> c_int,
     holds_gil: unsafe extern "C" fn() -> c_int,
     this_thread: unsafe extern "C" fn() -> *mut c_void,
     ensure: unsafe extern "C-unwind" fn() -> c_int,
@@ -52,6 +53,7 @@ impl Api {
             }};
         }
         Some(Self {
+            is_there: function!(c"Py_IsInitialized"),
             holds_gil: function!(c"PyGILState_Check"),
             this_thread: function!(c"PyGILState_GetThisThreadState"),
             ensure: function!(c"PyGILState_Ensure"),
@@ -189,6 +191,10 @@ impl Reader {
 
     /// The Python stack of this thread, or else the main thread's; `None` if that would take too long.
     pub fn read(&self) -> Option<Stack> {
+        // SAFETY: it may be called at any time. After the interpreter's end, libraries still let go of what they have.
+        if unsafe { (self.api.is_there)() } == 0 {
+            return None;
+        }
         // SAFETY: both may be called on any thread.
         let (own, holds_gil) = unsafe { ((self.api.this_thread)() as usize, (self.api.holds_gil)() != 0) };
         if holds_gil && own != 0 {

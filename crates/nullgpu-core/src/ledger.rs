@@ -302,3 +302,41 @@ fn quoted(text: &str) -> String {
     quoted.push('"');
     quoted
 }
+
+#[cfg(test)]
+mod tests {
+    use highwater_outside::Recording;
+
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_read_as_a_recording() {
+        note(Event::new(Kind::Context, 0, 0, 527 << 20));
+        made_by(("libnccl.so", "ncclCommInitRank"), Event::new(Kind::Create, 0, 0xabc, 2 << 20));
+        note(Event::new(Kind::Release, 0, 0xabc, 0));
+        allocated(Event::of_host(Kind::Host, 0xdef, 4096));
+        let text = ledger().as_ref().unwrap().to_json(now_ns());
+        let recording = Recording::from_json(&text).unwrap();
+        assert_eq!(recording.about.imitated, "NVIDIA H200");
+        let of = |address| recording.events.iter().find(|event| event.address == address).unwrap();
+        let made = of(0xabc);
+        assert_eq!((made.kind.name(), made.bytes, made.thread), ("create", 2 << 20, thread()));
+        assert_eq!((recording.library(made), recording.function(made)), (Some("libnccl.so"), Some("ncclCommInitRank")));
+        assert_eq!((of(0xdef).device, of(0xdef).bytes), (highwater_outside::HOST, 4096));
+        assert!(recording.library(of(0xdef)).is_some(), "the test's own program calls");
+    }
+
+    #[test]
+    fn recordings_know_every_kind() {
+        for name in KINDS {
+            assert!(highwater_outside::Kind::named(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn texts_and_columns_are_json() {
+        assert_eq!(quoted("a\"\\\n\u{1f600}é"), r#""a\"\\\u000a\ud83d\ude00\u00e9""#);
+        assert_eq!(differences([5, 7, 6].into_iter()), ["5", "2", "-1"]);
+        assert_eq!(runs([3, 3, -1].into_iter()), ["3,2", "-1,1"]);
+    }
+}
