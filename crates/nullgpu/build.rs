@@ -1,8 +1,8 @@
 //! Builds the libraries that are loaded into a program's processes, so that they travel inside this one: a dry run needs nothing
 //! beside it, from `cargo install` and in a wheel alike.
 //!
-//! `crates/sandbox` and `crates/driver` depend on nothing, and `crates/nullgpu-core` on `crates/driver` only, so the compiler does each
-//! with one call. `embedded` has a link to the source of each, so that a packaged crate has them inside.
+//! `crates/sandbox`, `crates/callers` and `crates/driver` depend on nothing, and `crates/nullgpu-core` on the last two only, so the
+//! compiler does each with one call. `embedded` has a link to the source of each, so that a packaged crate has them inside.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,9 @@ use std::process::Command;
 
 fn main() {
     let driver = compile("driver", "highwater_driver", "rlib", &[]);
-    compile("nullgpu-core", "highwater_nullgpu_core", "cdylib", &[("highwater_driver", &driver)]);
+    let callers = compile("callers", "highwater_callers", "rlib", &[]);
+    let others = [("highwater_callers", &*callers), ("highwater_driver", &*driver)];
+    compile("nullgpu-core", "highwater_nullgpu_core", "cdylib", &others);
     compile("sandbox", "highwater_sandbox", "cdylib", &[]);
 }
 

@@ -105,6 +105,11 @@ def _start() -> None:
     cuda = _torch.torch().cuda
     if cuda.is_initialized():
         notice("CUDA was in use before the driver's recording began: earlier memory other than PyTorch's has no owner in it")
+    if _is_shared():
+        notice(
+            "CUDA's Multi-Process Service is on: memory that other clients allocate during a call which is measured counts to that call, "
+            "and the context is in part the server's"
+        )
     _highwater.driver_start(
         _directories(),
         int(os.environ.get("HIGHWATER_DRIVER_ENTRIES") or 0),
@@ -114,6 +119,11 @@ def _start() -> None:
     )
     atexit.register(_highwater.driver_stop)
     _yield_to_profiler()
+
+
+def _is_shared() -> bool:
+    """Whether this process would be a client of CUDA's Multi-Process Service: its server has a pipe in a known directory."""
+    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps", "control").exists()
 
 
 def _directories() -> list[Path]:

@@ -68,7 +68,7 @@ def make(release):
         database.execute("CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT)")
         database.execute("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000, '', '')")
         database.execute("CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER NOT NULL, name TEXT, totalMemory INTEGER, cuDevice INTEGER)")
-        database.execute("INSERT INTO TARGET_INFO_GPU VALUES (1, 5, 'a card', ?, 0)", [80 << 30])
+        database.execute("INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'a card', ?, 5)", [80 << 30])
     database.commit()
     database.execute("VACUUM")
     database.close()

@@ -44,6 +44,7 @@ pub mod timeline;
 pub mod torch_version;
 
 use highwater_outside::Recording;
+use highwater_problem::Problem;
 use highwater_snapshot::{Place, Snapshot, Warnings};
 
 pub use device::DeviceAnalysis;
@@ -117,7 +118,12 @@ pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> 
         .map(|device| DeviceAnalysis::new(snapshot, device, &settings, stacks, &mut warnings))
         .collect();
     let driver = snapshot.extra(Snapshot::DRIVER).map(Recording::from_json).and_then(|read| {
-        read.map_err(|problem| warnings.add("bad-driver-recording", problem.to_string(), Place::default())).ok()
+        let warn = |problem: Problem| {
+            let parts = std::iter::once(problem.what()).chain(problem.causes().iter().map(String::as_str));
+            let text = parts.chain(problem.what_to_do()).collect::<Vec<_>>().join(": ");
+            warnings.add("bad-driver-recording", text, Place::default());
+        };
+        read.map_err(warn).ok()
     });
     Analysis { snapshot, devices, sites, driver, warnings }
 }

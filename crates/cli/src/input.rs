@@ -99,7 +99,7 @@ impl InputArgs {
 /// # Errors
 /// If nothing of one can be read.
 pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Problem> {
-    if highwater_nsight::is_sqlite(file) {
+    if highwater_nsight::is_profile(file) {
         return highwater_nsight::read(file);
     }
     let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));

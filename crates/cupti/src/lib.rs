@@ -12,26 +12,9 @@
 //!   difference of the driver's free memory around it.
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-mod book;
+mod live;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-#[expect(unsafe_code, reason = "is called by CUPTI")]
-mod callback;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-mod calls;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-#[expect(unsafe_code, reason = "loads CUPTI, and calls it and the driver")]
-mod ffi;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-#[expect(unsafe_code, reason = "calls the interpreter that the process has")]
-mod python;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-mod recorder;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-#[expect(unsafe_code, reason = "walks the stack, and asks the loader whose it is")]
-mod stack;
-
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-pub use recorder::{is_on, mark, pause, recording, start, stop};
+pub use live::{is_on, mark, pause, recording, start, stop};
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
 mod elsewhere;

@@ -162,6 +162,7 @@ mod tests {
             command: None,
             torch: None,
             torch_note: None,
+            loaded: None,
         };
         let small = ProcessSample { bytes: Some(1 << 30), ..process.clone() };
         assert_eq!(ids(GpuSample { processes: vec![process, small], ..gpu() }, None), ["occupied"]);

@@ -45,6 +45,27 @@ const FIRST_LOCAL_BYTES: u64 = 414 * MIB;
 const LOCAL_BYTES: u64 = 504 * MIB;
 /// Kernels are loaded into pieces of this size.
 const CODE_BYTES: u64 = 2 * MIB;
+/// A handle of cuBLAS.
+const CUBLAS_BYTES: u64 = 64 * MIB;
+/// A handle of cuSOLVER, beside the one of cuBLAS that it makes.
+///
+/// # Source
+/// An H100: 33,554,432 bytes by `cusolverDnCreate`, right behind 67,108,864 by cuBLAS; together 96 MiB on an H200, too.
+const CUSOLVER_BYTES: u64 = 32 * MIB;
+/// The first plan of cuFFT.
+///
+/// # Source
+/// An H100: 6,967,984 bytes, which take 8 MiB; an H200, too (docs/top-gpu.md).
+const CUFFT_BYTES: u64 = 8 * MIB;
+/// Small allocations share a piece of this size.
+const PAGE_BYTES: u64 = 2 * MIB;
+/// Streams come with pieces of this size.
+const STREAMS_BYTES: u64 = 2 * MIB;
+/// The streams of a handle of cuDNN.
+///
+/// # Source
+/// cuDNN 9.19 on an H100: four calls that make streams bring 2 MiB each, within `cudnnCreate`.
+const CUDNN_STREAMS_BYTES: u64 = 8 * MIB;
 /// How many usual kernels the first piece holds, next to what libraries load, and how many the others.
 const KERNELS_OF_FIRST_CODE: u32 = 22;
 const KERNELS_OF_CODE: u32 = 68;
@@ -82,9 +103,30 @@ pub enum Library {
     Cudnn,
     /// cuSOLVER.
     Cusolver,
+    /// cuFFT, whose plans do.
+    Cufft,
+}
+
+/// Memory that comes with a library's handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Memory that a library allocates.
+    Memory {
+        /// The library: cuSOLVER makes a handle of cuBLAS of its own.
+        library: Library,
+        /// Where.
+        address: u64,
+        /// How much.
+        bytes: u64,
+    },
+    /// Memory of streams that it makes.
+    Streams(u64),
+    /// Memory of code that the driver loads for it.
+    Code(u64),
 }
 
 /// The memory of a device's context so far.
+#[expect(clippy::struct_excessive_bools, reason = "each is a library or message that came")]
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Bytes of the device.
@@ -97,6 +139,10 @@ pub struct Context {
     has_messages: bool,
     has_cublas: bool,
     has_cudnn: bool,
+    has_cufft: bool,
+    /// Streams that were made at most, and those of them that are destroyed.
+    streams: u64,
+    destroyed_streams: u64,
     /// Bytes that are left of the pinned memory for small pieces.
     pinned_left: u64,
 }
@@ -139,27 +185,69 @@ impl Context {
         self.pieces = pieces;
     }
 
-    fn have(&mut self, size: u64, space: &mut DriverAddressSpace) {
+    /// Takes memory, and says where.
+    fn have(&mut self, size: u64, space: &mut DriverAddressSpace) -> u64 {
         self.bytes += size;
-        space.take(size);
+        space.take(size).unwrap_or(0)
     }
 
-    /// A library makes a handle.
-    pub fn create(&mut self, library: Library, space: &mut DriverAddressSpace) {
+    /// A stream is made. Gives the bytes that come with it.
+    ///
+    /// # Source
+    /// An H100 (driver 580, CUDA 13.0): 140 streams of one priority, as many of four and 40 of each of six, with and without
+    /// `cudaStreamNonBlocking`, and the free memory after each. Every fourth brings 2 MiB, and every 45th 2 MiB more. Destroyed
+    /// streams give nothing back, and the next ones take their place.
+    pub fn make_stream(&mut self) -> u64 {
+        if let Some(left) = self.destroyed_streams.checked_sub(1) {
+            self.destroyed_streams = left;
+            return 0;
+        }
+        let pieces = |streams: u64| (streams + 2) / 4 + (streams + 9) / 45;
+        let bytes = (pieces(self.streams + 1) - pieces(self.streams)) * STREAMS_BYTES;
+        self.streams += 1;
+        self.bytes += bytes;
+        bytes
+    }
+
+    /// A stream is destroyed.
+    pub fn destroy_stream(&mut self) {
+        self.destroyed_streams = self.streams.min(self.destroyed_streams + 1);
+    }
+
+    /// A library makes a handle. Gives the memory that comes with it.
+    pub fn create(&mut self, library: Library, space: &mut DriverAddressSpace) -> Vec<Piece> {
         match library {
             Library::Cublas => {
-                self.have(64 * MIB, space);
+                let address = self.have(CUBLAS_BYTES, space);
+                let mut pieces = vec![Piece::Memory { library, address, bytes: CUBLAS_BYTES }];
                 if !std::mem::replace(&mut self.has_cublas, true) {
-                    self.have(CODE_BYTES, space);
+                    // What is small of all its handles lies in one page.
+                    let address = self.have(PAGE_BYTES, space);
+                    pieces.push(Piece::Memory { library, address, bytes: PAGE_BYTES });
                 }
+                pieces
             }
             Library::Cudnn => {
-                self.have(8 * MIB, space);
+                self.have(CUDNN_STREAMS_BYTES, space);
+                let before = self.bytes;
                 if !std::mem::replace(&mut self.has_cudnn, true) {
                     self.load_code(KERNELS_OF_CUDNN, space);
                 }
+                vec![Piece::Streams(CUDNN_STREAMS_BYTES), Piece::Code(self.bytes - before)]
             }
-            Library::Cusolver => self.have(96 * MIB, space),
+            Library::Cusolver => {
+                let address = self.have(CUBLAS_BYTES + CUSOLVER_BYTES, space);
+                let own = address.saturating_add(CUBLAS_BYTES);
+                vec![
+                    Piece::Memory { library: Library::Cublas, address, bytes: CUBLAS_BYTES },
+                    Piece::Memory { library, address: own, bytes: CUSOLVER_BYTES },
+                ]
+            }
+            Library::Cufft if std::mem::replace(&mut self.has_cufft, true) => Vec::new(),
+            Library::Cufft => {
+                let address = self.have(CUFFT_BYTES, space);
+                vec![Piece::Memory { library, address, bytes: CUFFT_BYTES }]
+            }
         }
     }
 
@@ -254,6 +342,17 @@ mod tests {
             context.load(kernel(true, true), &mut space);
         }
         assert_eq!(context.bytes() / MIB, 751, "a language model");
+    }
+
+    #[test]
+    fn streams_come_as_on_an_h100() {
+        let mut context = Device::new().context;
+        let mib: Vec<u64> = (0..140).map(|_| context.make_stream() / MIB).collect();
+        let expected = |at: usize| u64::from(at % 4 == 1) * 2 + u64::from(at % 45 == 35) * 2;
+        assert_eq!(mib, (0..140).map(expected).collect::<Vec<_>>());
+        assert_eq!(mib[..128].iter().sum::<u64>(), 70, "those that PyTorch makes for its pools");
+        (0..10).for_each(|_| context.destroy_stream());
+        assert_eq!((0..10).map(|_| context.make_stream()).sum::<u64>(), 0, "they take the place of others");
     }
 
     #[test]

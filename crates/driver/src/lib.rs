@@ -9,6 +9,7 @@ mod address_space;
 #[cfg(feature = "card-or-size")]
 mod card_or_size;
 mod cards;
+pub mod communicator;
 pub mod context;
 mod multiprocessor;
 

@@ -16,6 +16,7 @@ pub fn recorder(bytes: &[u8]) {
         command: None,
         torch: Some(split::split(told, 1 << 30, &["cuBLAS"])),
         torch_note: None,
+        loaded: None,
     });
     let gpu = GpuSample { processes: processes.collect(), ..GpuSample::default() };
     check_printed(&Sample { gpus: vec![gpu], ..Sample::default() });

@@ -7,10 +7,16 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 
 use crate::sample::{Bar1, Ecc, GpuSample, Memory, Power, ProcessKind, ProcessSample, Utilization};
+use crate::shared;
 
 /// The values that change between samples: memory, processes and utilization.
 pub(crate) fn quick(device: &Device<'_>, sample: &mut GpuSample) {
-    sample.memory = told(sample, "memory", device.memory_info().map(|now| memory(&now)));
+    let now = device.memory_info();
+    sample.shares_memory = matches!(now, Err(NvmlError::NotSupported)) && sample.mig.is_none();
+    sample.memory = told(sample, "memory", now.map(|now| memory(&now)));
+    if sample.shares_memory {
+        sample.memory = shared::memory();
+    }
     let compute = told(sample, "processes", device.running_compute_processes()).unwrap_or_default();
     add_all(&mut sample.processes, &compute, ProcessKind::Compute);
     let utilization = device.utilization_rates();
@@ -78,7 +84,7 @@ fn sentence(what: &str, error: &NvmlError, is_part: bool) -> String {
         NvmlError::ResetRequired => "the GPU needs a reset before it can be used: `nvidia-smi --gpu-reset`".to_owned(),
         NvmlError::NotSupported if is_part => format!("{what}: the driver reports it only for the whole GPU"),
         NvmlError::NotSupported if what == "memory" => {
-            "memory: this GPU has none of its own, it shares the processor's: `/proc/meminfo` has the total, and \
+            "memory: this GPU has none of its own, it shares the processor's: total and use are the machine's, by `/proc/meminfo`, and \
              the processes below use part of it for the GPU"
                 .to_owned()
         }
@@ -126,6 +132,7 @@ fn add(processes: &mut Vec<ProcessSample>, told: &ProcessInfo, kind: ProcessKind
             command: None,
             torch: None,
             torch_note: None,
+            loaded: None,
         }),
     }
 }

@@ -20,19 +20,21 @@
 
 mod absence;
 mod gpu;
+mod loaded;
 pub mod log;
 pub mod processes;
 pub mod recorder;
 mod sample;
 mod sampler;
+mod shared;
 pub mod split;
 mod torch;
 mod users;
 
 pub use absence::Absence;
 pub use sample::{
-    Bar1, Driver, Ecc, GpuSample, Memory, MigPart, Power, ProcessKind, ProcessSample, Sample, TorchDevice, TorchSplit,
-    Utilization,
+    Bar1, Driver, Ecc, GpuSample, Loaded, Memory, MigPart, Power, ProcessKind, ProcessSample, Sample, TorchDevice,
+    TorchSplit, Utilization,
 };
 pub use sampler::{Detail, Sampler};
 pub use torch::TorchWatch;

@@ -180,6 +180,7 @@ mod tests {
             command: Some("python \"x\"\n".into()),
             torch: None,
             torch_note: None,
+            loaded: None,
         };
         let memory = Some(Memory { total_bytes: 10, used_bytes: 5, free_bytes: 4, reserved_bytes: 1 });
         let gpu = GpuSample { name: "H".into(), memory, processes: vec![process], ..GpuSample::default() };

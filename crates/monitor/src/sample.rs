@@ -42,6 +42,9 @@ pub struct GpuSample {
     pub compute_capability: Option<String>,
     /// Its memory.
     pub memory: Option<Memory>,
+    /// Whether that is the machine's, because the GPU has none of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_memory: bool,
     /// The window through which the processor sees that memory.
     pub bar1: Option<Bar1>,
     /// How busy it is.
@@ -159,6 +162,20 @@ pub struct ProcessSample {
     /// Why there is no split although the process has a socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch_note: Option<String>,
+    /// What the system tells of it, where it does not answer itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<Loaded>,
+}
+
+/// What the system tells of a process that does not say itself how it uses its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Loaded {
+    /// Libraries that use GPUs among those that it has loaded.
+    pub libraries: Vec<String>,
+    /// What cannot be known, and what would tell it.
+    pub unknown: String,
 }
 
 /// The kind of work of a process on a GPU.

@@ -193,7 +193,12 @@ impl Sampler {
 /// How much of the used memory belongs to no process that is told.
 fn count_unseen(gpu: &mut GpuSample) {
     let told = gpu.processes.iter().try_fold(0_u64, |sum, process| Some(sum.saturating_add(process.bytes?)));
-    gpu.unseen_bytes = gpu.memory.zip(told).map(|(memory, told)| memory.used_bytes.saturating_sub(told));
+    // What other programs use of a machine's memory is not the GPU's.
+    gpu.unseen_bytes = gpu
+        .memory
+        .filter(|_| !gpu.shares_memory)
+        .zip(told)
+        .map(|(memory, told)| memory.used_bytes.saturating_sub(told));
     if told.is_none() {
         gpu.notes.push("the driver does not report how much some processes use".to_owned());
     }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::time::{Duration, Instant};
 
+use crate::loaded;
 use crate::recorder::{self, AskError};
-use crate::sample::{GpuSample, Sample, TorchDevice};
+use crate::sample::{GpuSample, Loaded, Sample, TorchDevice};
 use crate::split;
 
 /// Bytes that are read of the list of a process's mapped files: torch with its libraries has 500 KiB.
@@ -26,6 +27,7 @@ const LIBRARIES_LAST: Duration = Duration::from_secs(10);
 pub struct TorchWatch {
     silent: HashMap<u32, (Instant, String)>,
     libraries: HashMap<u32, (Instant, Vec<&'static str>)>,
+    loaded: HashMap<u32, (Instant, Loaded)>,
 }
 
 impl TorchWatch {
@@ -45,10 +47,15 @@ impl TorchWatch {
                     Some(Err(why)) => gpu.processes[place].torch_note = Some(why.clone()),
                     None => {}
                 }
+                let process = &mut gpu.processes[place];
+                if process.torch.is_none() {
+                    process.loaded = Some(self.loaded(process.pid, process.user.as_deref()));
+                }
             }
         }
         self.silent.retain(|pid, _| gpus_of.contains_key(pid));
         self.libraries.retain(|pid, _| gpus_of.contains_key(pid));
+        self.loaded.retain(|pid, _| gpus_of.contains_key(pid));
     }
 
     fn ask(&mut self, pid: u32) -> Result<Vec<TorchDevice>, String> {
@@ -80,10 +87,19 @@ impl TorchWatch {
         }
     }
 
+    fn loaded(&mut self, pid: u32, user: Option<&str>) -> Loaded {
+        let known = self.loaded.get(&pid).filter(|(read, _)| read.elapsed() <= LIBRARIES_LAST);
+        known.map(|(_, loaded)| loaded.clone()).unwrap_or_else(|| {
+            let loaded = loaded::loaded(maps(pid), user);
+            self.loaded.insert(pid, (Instant::now(), loaded.clone()));
+            loaded
+        })
+    }
+
     fn libraries(&mut self, pid: u32) -> &[&'static str] {
         let is_old = self.libraries.get(&pid).is_none_or(|(read, _)| read.elapsed() > LIBRARIES_LAST);
         if is_old {
-            self.libraries.insert(pid, (Instant::now(), split::libraries(&maps(pid))));
+            self.libraries.insert(pid, (Instant::now(), split::libraries(&maps(pid).unwrap_or_default())));
         }
         self.libraries.get(&pid).map_or(&[], |(_, names)| names)
     }
@@ -110,14 +126,15 @@ fn is_same(device: &TorchDevice, gpu: &GpuSample) -> bool {
     !device.uuid.is_empty() && gpu.uuid.as_deref().is_some_and(|uuid| bare(uuid) == bare(&device.uuid))
 }
 
-/// A process's mapped files; empty if they are not to be seen.
-fn maps(pid: u32) -> String {
+/// A process's mapped files.
+fn maps(pid: u32) -> io::Result<String> {
     let mut bytes = Vec::new();
-    if let Ok(file) = fs::File::open(format!("/proc/{pid}/maps")) {
-        // What was read until it failed still names libraries.
-        let _ = file.take(MAPS_BYTES).read_to_end(&mut bytes);
+    let read = fs::File::open(format!("/proc/{pid}/maps"))?.take(MAPS_BYTES).read_to_end(&mut bytes);
+    // What was read until it failed still names libraries.
+    if bytes.is_empty() {
+        read?;
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

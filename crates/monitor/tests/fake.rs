@@ -119,10 +119,14 @@ fn parts_of_a_gpu_are_listed_below_it() {
 }
 
 #[test]
-fn memory_that_is_not_the_gpus_own_is_a_sentence() {
-    with_machine("memory_that_is_not_the_gpus_own_is_a_sentence", "gpu total=0 name=NVIDIA_GB10\n", |_| {
+fn memory_that_is_not_the_gpus_own_is_the_machines() {
+    with_machine("memory_that_is_not_the_gpus_own_is_the_machines", "gpu total=0 name=NVIDIA_GB10\n", |_| {
         let sample = sample(&mut open(), Detail::All);
-        assert_eq!(sample.gpus[0].memory, None);
+        let gpu = &sample.gpus[0];
+        let memory = gpu.memory.expect("`/proc/meminfo` is there");
+        assert_eq!(memory.used_bytes + memory.free_bytes, memory.total_bytes);
+        assert!(gpu.shares_memory && memory.total_bytes > 0);
+        assert_eq!(gpu.unseen_bytes, None, "other programs use the machine's memory too");
         assert!(
             notes(&sample.gpus[0]).starts_with("memory: this GPU has none of its own"),
             "{}",

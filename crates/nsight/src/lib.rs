@@ -5,7 +5,8 @@
 //!
 //! # Source
 //! "SQLite Export Schema Reference" of the documentation of Nsight Systems 2021.5, and the queries in it: the tables, the numbers of kinds
-//! and operations, and how process and thread are packed in one number.
+//! and operations, and how process and thread are packed in one number. The queries of the reports and the list of changes up to schema
+//! 3.20.3 that come with 2025.3: devices are those of `TARGET_INFO_GPU.id`, named ranges have the kinds 59, 60, 70 and 71.
 //!
 //! # Design constraints
 //!
@@ -14,22 +15,29 @@
 //!   allocations, not with the file.
 
 mod align;
+mod export;
 mod names;
 mod rows;
+mod scopes;
+mod work;
 
 use std::path::Path;
 
-use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, Recording, Site};
+use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, Recording, SCOPES, Site};
 use highwater_problem::Problem;
 use highwater_snapshot::{Encoding, Place, Profile, ProfileForm, Snapshot};
 use highwater_sqlite::{Database, Limits};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::export::exported;
 use crate::names::Names;
 use crate::rows::{Columns, Table, columns_of};
+use crate::scopes::Scopes;
 
 /// The table with the allocations.
 const ALLOCATIONS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+/// Changes of pools beside allocations.
+const POOLS: &str = "CUDA_GPU_MEMORY_POOL_EVENTS";
 /// Calls of the API.
 const CALLS: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 /// Their stacks.
@@ -41,13 +49,21 @@ const TEXTS: &str = "StringIds";
 const MAX_ALLOCATIONS: usize = 20_000_000;
 /// Bits of an address: those above tell processes apart.
 pub(crate) const ADDRESS_BITS: u32 = 57;
+/// A thread has so many bits; above them its process has as many, and then the machine.
+const THREAD_BITS: u32 = 24;
+const THREAD_MASK: i64 = (1 << THREAD_BITS) - 1;
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 96;
 /// Texts longer than this are cut: a function's name with its templates may be long.
 const MAX_TEXT_BYTES: usize = 4096;
 
+/// Whether a file is a profile of Nsight Systems: its report by the name, or an SQLite database by its first bytes.
+pub fn is_profile(path: &Path) -> bool {
+    export::is_report(path) || is_sqlite(path)
+}
+
 /// Whether a file is an SQLite database, by its first bytes.
-pub fn is_sqlite(path: &Path) -> bool {
+fn is_sqlite(path: &Path) -> bool {
     use std::io::Read as _;
     let mut start = [0; 16];
     // A pipe would lose what is read of it.
@@ -99,8 +115,10 @@ fn put(snapshot: &mut Snapshot, recording: &Recording, warned: Warned) {
 
 fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
     let shown = path.display();
-    let database = Database::open_untrusted(path, Limits::default())?;
-    if let Some((there, whole)) = cut(path) {
+    let exported = exported(path)?;
+    let file = exported.path();
+    let database = Database::open_untrusted(&file, Limits::default())?;
+    if let Some((there, whole)) = cut(&file) {
         return Err(Problem::new(format!("`{shown}` is cut"))
             .because(format!("it has {there} of {whole} bytes"))
             .hint("copy it again, or export it again with `nsys export --type sqlite`"));
@@ -115,8 +133,13 @@ fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
             "its table `{ALLOCATIONS}` has no column `{missing}`: it is of a release of Nsight Systems that highwater does not know"
         )));
     }
-    let mut reader =
-        Reader { database: &database, about: Format::default(), rows: FxHashMap::default(), warned: Vec::new() };
+    let mut reader = Reader {
+        database: &database,
+        about: Format::default(),
+        rows: FxHashMap::default(),
+        scopes: Scopes::default(),
+        warned: Vec::new(),
+    };
     let recording = reader.recording(&allocations)?;
     Ok((recording, reader.warned))
 }
@@ -159,13 +182,16 @@ struct Allocated {
     event: Event,
     process: i64,
     correlation: i64,
+    /// A variable of a module, which lies beside its code; no call made it.
+    is_variable: bool,
 }
 
 struct Reader<'d> {
     database: &'d Database,
     about: Format,
-    /// Rows of the recording's stacks, by the file's stack and process.
-    rows: FxHashMap<(u32, usize), u32>,
+    /// Rows of the recording's stacks, by the file's stack, process and named ranges.
+    rows: FxHashMap<(u32, usize, Vec<u32>), u32>,
+    scopes: Scopes,
     warned: Warned,
 }
 
@@ -179,15 +205,26 @@ impl Reader<'_> {
         processes.sort_unstable();
         processes.dedup();
         let epoch_ns = self.epoch_ns()?;
+        let of_call = |row: &Allocated| {
+            let found = stacks.by_call.get(&(row.process, row.correlation));
+            (found.map_or(row.process << THREAD_BITS, |found| found.global_thread), row.event.time_ns.cast_signed())
+        };
+        let calls: Vec<_> = allocated.iter().map(of_call).collect();
+        self.scopes = Scopes::read(self.database, &calls, &mut self.warned)?;
+        self.about.work = work::work(self.database, epoch_ns)?;
         let mut events = Vec::with_capacity(allocated.len());
-        for row in &allocated {
+        for (call, row) in allocated.iter().enumerate() {
             let process = processes.binary_search(&row.process).unwrap_or(0);
             let found = stacks.by_call.get(&(row.process, row.correlation));
             let stack = found.map_or(NO_STACK, |found| found.stack);
             events.push(Event {
                 time_ns: row.event.time_ns.wrapping_add(epoch_ns),
                 thread: found.map_or(0, |found| found.thread),
-                stack: self.stack_of(stack, &stacks, &processes, process),
+                stack: if row.is_variable {
+                    self.stack_of(VARIABLES, &stacks, &processes, process, call)
+                } else {
+                    self.stack_of(stack, &stacks, &processes, process, call)
+                },
                 // Processes have the same addresses: the highest bits, which no address has, tell them apart.
                 address: row.event.address ^ ((process as u64) << ADDRESS_BITS),
                 ..row.event
@@ -251,8 +288,10 @@ impl Reader<'_> {
                 bytes: number(1).max(0),
                 extra: number(8).cast_unsigned(),
             };
-            let place = (number(5) >> 24, row[7].unwrap_or(-1));
-            rows.push(Allocated { event, process: place.0, correlation: place.1 });
+            let place = (number(5) >> THREAD_BITS, row[7].unwrap_or(-1));
+            let allocated =
+                |event, is_variable| Allocated { event, process: place.0, correlation: place.1, is_variable };
+            rows.push(allocated(event, number(2) == STATIC));
             if let Some(pool) = pool {
                 let event = Event {
                     kind: Kind::Pool,
@@ -261,9 +300,10 @@ impl Reader<'_> {
                     extra: number(11).cast_unsigned(),
                     ..event
                 };
-                rows.push(Allocated { event, process: place.0, correlation: place.1 });
+                rows.push(allocated(event, false));
             }
         })?;
+        self.pools(&mut rows)?;
         if odd > 0 {
             self.warned.push((
                 "unknown-memory-kind",
@@ -279,6 +319,48 @@ impl Reader<'_> {
         Ok(rows)
     }
 
+    /// Adds what pools have after they were made, trimmed or destroyed.
+    fn pools(&self, rows: &mut Vec<Allocated>) -> Result<(), Problem> {
+        let columns = columns_of(self.database, POOLS)?;
+        if ["start", "address", "operationType"].iter().any(|name| !columns.contains(name)) {
+            return Ok(());
+        }
+        let names = [
+            "start",
+            "globalPid",
+            "deviceId",
+            "address",
+            "operationType",
+            "correlationId",
+            "localMemoryPoolSize",
+            "localMemoryPoolUtilizedSize",
+        ];
+        Table::new(self.database, POOLS, &columns).read(&names, |row| {
+            let number = |at: usize| row[at].unwrap_or(0);
+            let kind = match number(4) {
+                // Made, and trimmed; without a size nothing is told.
+                1 | 3 if row[6].is_some() => Kind::Pool,
+                2 => Kind::PoolDestroy,
+                _ => return,
+            };
+            if rows.len() < MAX_ALLOCATIONS {
+                let event = Event {
+                    kind,
+                    time_ns: number(0).cast_unsigned(),
+                    device: i32::try_from(number(2)).unwrap_or(0),
+                    thread: 0,
+                    stack: NO_STACK,
+                    python: NO_STACK,
+                    address: number(3).cast_unsigned(),
+                    bytes: number(6).max(0),
+                    extra: number(7).cast_unsigned(),
+                };
+                let (process, correlation) = (number(1) >> THREAD_BITS, row[5].unwrap_or(-1));
+                rows.push(Allocated { event, process, correlation, is_variable: false });
+            }
+        })
+    }
+
     /// The stacks of calls that allocated.
     fn stacks(&mut self, allocated: &[Allocated]) -> Result<Stacks, Problem> {
         let mut stacks = Stacks::default();
@@ -290,15 +372,16 @@ impl Reader<'_> {
         let mut chains: FxHashMap<i64, u32> = FxHashMap::default();
         Table::new(self.database, CALLS, &columns).read(&["correlationId", "globalTid", "callchainId"], |row| {
             let thread = row[1].unwrap_or(0);
-            let call = (thread >> 24, row[0].unwrap_or(-1));
+            let call = (thread >> THREAD_BITS, row[0].unwrap_or(-1));
             if wanted.contains(&call) {
                 let stack = row[2].filter(|&chain| chain > 0).map_or(NO_STACK, |chain| {
                     let next = u32::try_from(chains.len()).unwrap_or(NO_STACK);
                     *chains.entry(chain).or_insert(next)
                 });
-                let thread = u32::try_from(thread & 0xff_ffff).unwrap_or(0);
+                let global_thread = thread;
+                let thread = u32::try_from(thread & THREAD_MASK).unwrap_or(0);
                 // The call of the runtime and that of the driver inside it have one number; the outer comes with the stack.
-                let found = stacks.by_call.entry(call).or_insert(Found { stack, thread });
+                let found = stacks.by_call.entry(call).or_insert(Found { stack, thread, global_thread });
                 if found.stack == NO_STACK {
                     found.stack = stack;
                 }
@@ -335,23 +418,33 @@ impl Reader<'_> {
     }
 
     /// The row of a stack in the recording: one for each process that has it.
-    fn stack_of(&mut self, stack: u32, stacks: &Stacks, processes: &[i64], process: usize) -> u32 {
-        if let Some(&row) = self.rows.get(&(stack, process)) {
+    fn stack_of(&mut self, stack: u32, stacks: &Stacks, processes: &[i64], process: usize, call: usize) -> u32 {
+        let key = (stack, process, self.scopes.of(call).to_vec());
+        if let Some(&row) = self.rows.get(&key) {
             return row;
         }
-        let several = (processes.len() > 1).then(|| processes[process]);
+        // The bits above a process's number tell machines apart.
+        let several = (processes.len() > 1).then(|| processes[process] & THREAD_MASK);
         let nothing = [(String::new(), String::new())];
+        let variables = [("variables of modules".to_owned(), String::new())];
         let row = match stacks.frames.get(stack as usize) {
-            Some(frames) => self.add_stack(frames, several),
-            None if several.is_some() => self.add_stack(&nothing, several),
+            Some(frames) => self.add_stack(frames, several, &key.2),
+            None if stack == VARIABLES => self.add_stack(&variables, several, &[]),
+            None if several.is_some() => self.add_stack(&nothing, several, &key.2),
+            None if !key.2.is_empty() => self.add_stack(&[], several, &key.2),
             None => NO_STACK,
         };
-        self.rows.insert((stack, process), row);
+        self.rows.insert(key, row);
         row
     }
 
-    fn add_stack(&mut self, frames: &[(String, String)], process: Option<i64>) -> u32 {
-        let sites = frames.iter().map(|(module, symbol)| Site(self.library(module, process), symbol.clone())).collect();
+    fn add_stack(&mut self, frames: &[(String, String)], process: Option<i64>, scopes: &[u32]) -> u32 {
+        let mut sites: Vec<Site> =
+            frames.iter().map(|(module, symbol)| Site(self.library(module, process), symbol.clone())).collect();
+        for &scope in scopes.iter().rev() {
+            let name = self.scopes.name(scope).to_owned();
+            sites.push(Site(self.library(SCOPES, None), name));
+        }
         self.about.stacks.push(sites);
         u32::try_from(self.about.stacks.len() - 1).unwrap_or(NO_STACK)
     }
@@ -385,10 +478,8 @@ impl Reader<'_> {
         let name = "TARGET_INFO_GPU";
         let columns = columns_of(self.database, name)?;
         let mut found = Vec::new();
-        // Devices are counted by CUDA's number where the file has it.
-        let device = if columns.contains(&"cuDevice") { "cuDevice" } else { "id" };
-        if columns.contains(&"totalMemory") && columns.contains(&device) {
-            Table::new(self.database, name, &columns).read(&[device, "totalMemory"], |row| {
+        if columns.contains(&"totalMemory") && columns.contains(&"id") {
+            Table::new(self.database, name, &columns).read(&["id", "totalMemory"], |row| {
                 if let [Some(device), Some(bytes)] = row[..]
                     && let (Ok(device), Ok(bytes)) = (i32::try_from(device), u64::try_from(bytes))
                     && found.len() < 128
@@ -405,6 +496,8 @@ impl Reader<'_> {
 struct Found {
     stack: u32,
     thread: u32,
+    /// With its process, as the file has both in one number.
+    global_thread: i64,
 }
 
 #[derive(Default)]
@@ -413,6 +506,10 @@ struct Stacks {
     frames: Vec<Vec<(String, String)>>,
 }
 
+/// The stack of variables of modules.
+const VARIABLES: u32 = NO_STACK - 1;
+/// `CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC`
+const STATIC: i64 = 5;
 /// `CUDA_MEMOPR_MEMORY_KIND_PAGEABLE`: memory of the host that is not pinned, which is not the card's.
 const PAGEABLE: i64 = 0;
 

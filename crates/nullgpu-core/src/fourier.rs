@@ -1,7 +1,10 @@
 //! The workspaces of cuFFT's plans.
 
+use highwater_driver::context::Library;
+
 use crate::answers::answers;
 use crate::ffi::{In, Out};
+use crate::handles;
 use crate::status::{SUCCESS, Status};
 
 /// A transform of complex numbers to complex ones, or from or to real ones.
@@ -89,6 +92,7 @@ answers! {
             (true, false) => Form::ToReal,
             (true, true) => Form::Complex,
         };
+        handles::memory_for(Library::Cufft);
         workspace.put(workspace_bytes(form, input_type, &sizes, batch));
         SUCCESS
     }

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use highwater_driver::context::Library;
+use highwater_driver::context::{Library, Piece};
 
+use crate::devices;
 use crate::ffi::Out;
+use crate::ledger::{self, Event, Kind, Maker};
 use crate::memory;
 use crate::status::{SUCCESS, Status};
 
@@ -42,9 +44,35 @@ extern "C" fn create_cusolver(out: Out<usize>) -> Status {
     create_with_memory(Library::Cusolver, out)
 }
 
+/// The function in which a library takes its memory.
+fn maker(library: Library) -> Maker {
+    match library {
+        Library::Cublas => ("libcublas.so", "cublasCreate_v2"),
+        Library::Cudnn => ("libcudnn.so", "cudnnCreate"),
+        Library::Cusolver => ("libcusolver.so", "cusolverDnCreate"),
+        Library::Cufft => ("libcufft.so", "cufftXtMakePlanMany"),
+    }
+}
+
 fn create_with_memory(library: Library, out: Out<usize>) -> Status {
-    memory::in_context(|context, space| context.create(library, space));
+    memory_for(library);
     create(out)
+}
+
+/// Takes the memory that comes with a library's handle or plan.
+pub(crate) fn memory_for(library: Library) {
+    let pieces =
+        memory::in_context(|context, space| context.create(library, space)).map_or_else(Vec::new, |made| made.0);
+    for piece in pieces.into_iter().filter(|_| memory::follows_context()) {
+        let (whose, kind, address, bytes) = match piece {
+            Piece::Memory { library, address, bytes } => (library, Kind::Device, address, bytes),
+            Piece::Streams(bytes) => (library, Kind::Stream, 0, bytes),
+            Piece::Code(bytes) => (library, Kind::Module, 0, bytes),
+        };
+        if bytes > 0 {
+            ledger::made_by(maker(whose), Event::new(kind, devices::current(), address, bytes));
+        }
+    }
 }
 
 extern "C" fn create_plan(out: Out<i32>) -> Status {

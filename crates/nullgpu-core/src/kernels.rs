@@ -5,7 +5,9 @@ use std::sync::{PoisonError, RwLock};
 
 use highwater_driver::context::Kernel;
 
+use crate::devices;
 use crate::ffi::Text;
+use crate::ledger::{self, Event};
 use crate::memory;
 
 /// What is known of a kernel from its name.
@@ -72,11 +74,18 @@ pub(crate) fn launched(function: usize) -> Kind {
     {
         return kind;
     }
-    let mut kernels = KERNELS.write().unwrap_or_else(PoisonError::into_inner);
-    let kernels = kernels.get_or_insert_default();
-    let kind = kernels.names.get(&function).copied().map_or(Kind::default(), Kind::of);
-    kernels.launched.insert(function, kind);
-    memory::in_context(|context, space| context.load(kind.loaded, space));
+    let kind = {
+        let mut kernels = KERNELS.write().unwrap_or_else(PoisonError::into_inner);
+        let kernels = kernels.get_or_insert_default();
+        let kind = kernels.names.get(&function).copied().map_or(Kind::default(), Kind::of);
+        kernels.launched.insert(function, kind);
+        kind
+    };
+    if let Some(((), bytes)) = memory::in_context(|context, space| context.load(kind.loaded, space))
+        && bytes > 0
+    {
+        ledger::note(Event::new(ledger::Kind::Launch, devices::current(), 0, bytes));
+    }
     kind
 }
 

@@ -12,7 +12,6 @@
 
 mod answers;
 mod books;
-#[expect(unsafe_code, reason = "walks the stack, and asks the loader whose it is")]
 mod caller;
 mod clock;
 mod compilers;
@@ -28,6 +27,8 @@ mod fourier;
 mod handles;
 mod kernels;
 mod launches;
+#[expect(unsafe_code, reason = "found by its name, and hands out a text")]
+mod ledger;
 mod math;
 mod meeting;
 mod memory;
@@ -49,6 +50,7 @@ mod watchdog;
 pub use clock::highwater_nullgpu_timing_decides;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
+pub use ledger::{highwater_nullgpu_driver, highwater_nullgpu_read_python};
 pub use ranks::{
     highwater_nullgpu_failure, highwater_nullgpu_here, highwater_nullgpu_next_result, highwater_nullgpu_wait_at,
     highwater_nullgpu_wait_for_results,

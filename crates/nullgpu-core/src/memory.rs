@@ -4,13 +4,14 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use highwater_driver::{Context, DriverAddressSpace};
+use highwater_driver::{Context, DriverAddressSpace, GRANULARITY};
 
 use crate::answers::answers;
 use crate::books::Books;
 use crate::clock;
 use crate::devices;
 use crate::ffi::{In, Out};
+use crate::ledger::{self, Event, Kind};
 use crate::settings::{self, DEVICES_MAX};
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
 use crate::virtual_memory;
@@ -28,13 +29,17 @@ const SYMBOLS_END: u64 = SYMBOL + (1 << 20);
 struct Device {
     books: Books,
     context: Context,
+    /// Whether the program has used it.
+    is_begun: bool,
+    /// Bytes of stream-ordered allocations.
+    ordered: u64,
 }
 
 static DEVICES: LazyLock<Mutex<Vec<Device>>> = LazyLock::new(|| {
     let device = |ordinal| {
         let mut books = Books::new(BASE + ordinal * SPAN, BASE + (ordinal + 1) * SPAN);
         let context = Context::new(&mut books.space);
-        Device { books, context }
+        Device { books, context, is_begun: false, ordered: 0 }
     };
     Mutex::new((0..DEVICES_MAX as u64).map(device).collect())
 });
@@ -43,9 +48,30 @@ fn all() -> MutexGuard<'static, Vec<Device>> {
     DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What happens to the context of the current device.
-pub(crate) fn in_context<T>(change: impl FnOnce(&mut Context, &mut DriverAddressSpace) -> T) -> Option<T> {
-    all().get_mut(devices::current()).map(|device| change(&mut device.context, &mut device.books.space))
+/// What happens to the context of the current device. Gives the bytes that it then has more, too.
+pub(crate) fn in_context<T>(change: impl FnOnce(&mut Context, &mut DriverAddressSpace) -> T) -> Option<(T, u64)> {
+    begin(devices::current());
+    let mut all = all();
+    let device = all.get_mut(devices::current())?;
+    let before = device.context_bytes();
+    let result = change(&mut device.context, &mut device.books.space);
+    Some((result, device.context_bytes().saturating_sub(before)))
+}
+
+/// Whether what the context takes is followed; else the parent process says how much it is.
+pub(crate) fn follows_context() -> bool {
+    settings::get().context_bytes.is_none()
+}
+
+/// Notes the context of a device before the first memory there.
+fn begin(device: usize) {
+    let bytes = {
+        let mut all = all();
+        let Some(device) = all.get_mut(device).filter(|device| !device.is_begun) else { return };
+        device.is_begun = true;
+        device.context_bytes()
+    };
+    ledger::note(Event::new(Kind::Context, device, 0, bytes));
 }
 
 impl Device {
@@ -67,6 +93,7 @@ pub(crate) fn occupied(device: usize) -> u64 {
 
 /// Takes memory of a device that lies elsewhere; false if there is not so much.
 pub(crate) fn take(device: usize, size: u64) -> bool {
+    begin(device);
     all().get_mut(device).is_some_and(|device| {
         let capacity = device.capacity();
         device.books.take(size, capacity)
@@ -131,13 +158,55 @@ fn is_pinned(address: usize) -> bool {
     host().range(..=address).next_back().is_some_and(|(&base, pinned)| address - base < pinned.size)
 }
 
-fn allocate(out: Out<u64>, size: u64) -> Status {
+/// An address of the current device.
+fn address_for(out: Out<u64>, size: u64) -> Option<u64> {
+    begin(devices::current());
     let address = all().get_mut(devices::current()).and_then(|device| {
         let capacity = device.capacity();
         device.books.allocate(size, capacity)
     });
     out.put(address.unwrap_or(0));
-    if address.is_some() { SUCCESS } else { OUT_OF_MEMORY }
+    address
+}
+
+fn allocate(kind: Kind, out: Out<u64>, size: u64) -> Status {
+    let Some(address) = address_for(out, size) else { return OUT_OF_MEMORY };
+    ledger::allocated(Event::new(kind, devices::current(), address, size));
+    SUCCESS
+}
+
+/// The one pool of every device.
+const POOL: u64 = 1;
+
+/// Stream-ordered memory, which comes from the pool.
+fn allocate_ordered(out: Out<u64>, size: u64, stream: u64) -> Status {
+    let Some(address) = address_for(out, size) else { return OUT_OF_MEMORY };
+    let device = devices::current();
+    ledger::allocated(Event { extra: stream, ..Event::new(Kind::StreamOrdered, device, address, size) });
+    change_pool(device, |ordered| ordered.saturating_add(size.next_multiple_of(GRANULARITY)));
+    SUCCESS
+}
+
+fn change_pool(device: usize, change: impl FnOnce(u64) -> u64) {
+    let Some(bytes) = all().get_mut(device).map(|device| {
+        device.ordered = change(device.ordered);
+        device.ordered
+    }) else {
+        return;
+    };
+    ledger::allocated(Event { extra: bytes, ..Event::new(Kind::Pool, device, POOL, bytes) });
+}
+
+fn free(kind: Kind, address: u64) -> bool {
+    let Some(device) = device_of_memory(address) else { return false };
+    // Before it is free: the address may be another's right after.
+    ledger::note(Event::new(kind, device, address, 0));
+    all().get_mut(device).is_some_and(|device| device.books.free(address))
+}
+
+/// The device with an allocation that begins at an address.
+fn device_of_memory(address: u64) -> Option<usize> {
+    all().iter().position(|device| device.books.space.range_of(address).is_some_and(|(base, _)| base == address))
 }
 
 #[expect(unsafe_code, reason = "pinned memory is real memory of the host, of any size")]
@@ -149,7 +218,8 @@ fn allocate_host(out: Out<usize>, size: usize) -> Status {
     if address == 0 {
         return OUT_OF_MEMORY;
     }
-    let seen_at = in_context(|context, space| context.pin(size as u64, space)).flatten();
+    let seen_at = in_context(|context, space| context.pin(size as u64, space)).and_then(|(seen_at, _)| seen_at);
+    ledger::allocated(Event::of_host(Kind::Host, address, size));
     host().insert(address, Pinned { size: layout.size(), layout: Some(layout), seen_at });
     out.put(address);
     SUCCESS
@@ -157,30 +227,39 @@ fn allocate_host(out: Out<usize>, size: usize) -> Status {
 
 answers! {
     fn cudaMalloc(out: Out<u64>, size: u64) -> Status {
-        allocate(out, size)
+        allocate(Kind::Device, out, size)
     }
 
-    fn cudaMallocAsync(out: Out<u64>, size: u64, _stream: usize) -> Status {
-        allocate(out, size)
+    fn cudaMallocAsync(out: Out<u64>, size: u64, stream: u64) -> Status {
+        allocate_ordered(out, size, stream)
     }
 
-    fn cudaMallocFromPoolAsync(out: Out<u64>, size: u64, _pool: usize, _stream: usize) -> Status {
-        allocate(out, size)
+    fn cudaMallocFromPoolAsync(out: Out<u64>, size: u64, _pool: usize, stream: u64) -> Status {
+        allocate_ordered(out, size, stream)
     }
 
     fn cudaMallocManaged(out: Out<u64>, size: u64, _flags: u32) -> Status {
-        allocate(out, size)
+        allocate(Kind::Managed, out, size)
     }
 
     fn cudaFree(address: usize) -> Status {
         // It waits for the device.
         clock::wait_for_all();
-        let freed = address == 0 || all().iter_mut().any(|device| device.books.free(address as u64));
+        let freed = address == 0 || free(Kind::Free, address as u64);
         if freed { SUCCESS } else { INVALID_VALUE }
     }
 
     fn cudaFreeAsync(address: usize, _stream: usize) -> Status {
-        cudaFree(address)
+        clock::wait_for_all();
+        let known = all().iter().position(|device| device.books.space.range_of(address as u64).is_some());
+        let size = range_of(address).map_or(0, |(_, size)| size);
+        if address != 0 && !free(Kind::StreamOrderedFree, address as u64) {
+            return INVALID_VALUE;
+        }
+        if let Some(device) = known {
+            change_pool(device, |ordered| ordered.saturating_sub(size));
+        }
+        SUCCESS
     }
 
     fn cudaMemGetInfo(free: Out<u64>, total: Out<u64>) -> Status {
@@ -221,6 +300,9 @@ answers! {
 
     #[expect(unsafe_code, reason = "gives back what `allocate_host` took")]
     fn cudaFreeHost(address: usize) -> Status {
+        if address != 0 {
+            ledger::note(Event::of_host(Kind::HostFree, address, 0));
+        }
         let known = host().remove(&address);
         if let Some(seen_at) = known.as_ref().and_then(|pinned| pinned.seen_at) {
             all().iter_mut().any(|device| device.books.space.give_back(seen_at).is_some());
@@ -233,11 +315,13 @@ answers! {
     }
 
     fn cudaHostRegister(address: usize, size: usize, _flags: u32) -> Status {
+        ledger::allocated(Event::of_host(Kind::Register, address, size));
         host().entry(address).or_insert(Pinned { size, layout: None, seen_at: None });
         SUCCESS
     }
 
     fn cudaHostUnregister(address: usize) -> Status {
+        ledger::note(Event::of_host(Kind::Unregister, address, 0));
         let mut host = host();
         if host.get(&address).is_some_and(|pinned| pinned.layout.is_none()) {
             host.remove(&address);

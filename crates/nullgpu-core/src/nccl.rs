@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use highwater_driver::communicator::{CODE_BYTES, PIECE_BYTES, PIECES, PINNED_BYTES, STREAMS_BYTES};
 
 use crate::answers::answers;
 use crate::clock;
 use crate::devices;
 use crate::ffi::{Fixed, In, Out};
+use crate::ledger::{self, Event, Maker};
 use crate::meeting::Kind;
 use crate::memory;
 use crate::ranks::{self, Call, Communicator};
@@ -36,30 +40,74 @@ impl UniqueId {
     }
 }
 
-static COMMUNICATORS: Mutex<BTreeMap<usize, Communicator>> = Mutex::new(BTreeMap::new());
+/// By handle: the communicators, and the devices that their buffers are on.
+static COMMUNICATORS: Mutex<BTreeMap<usize, (Communicator, usize)>> = Mutex::new(BTreeMap::new());
 
-fn communicators() -> MutexGuard<'static, BTreeMap<usize, Communicator>> {
+fn communicators() -> MutexGuard<'static, BTreeMap<usize, (Communicator, usize)>> {
     COMMUNICATORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn add(out: Out<usize>, communicator: Communicator) -> Status {
-    let mut communicators = communicators();
-    let handle = communicators.last_key_value().map_or(0x7000_0000, |(&last, _)| last + 0x100);
-    communicators.insert(handle, communicator);
+fn add(out: Out<usize>, communicator: Communicator, function: &'static str) -> Status {
+    let device = usize::try_from(communicator.device).unwrap_or(0);
+    if !memory::take(device, PIECES * PIECE_BYTES) {
+        return ranks::fail("there is no memory for the buffers of another communicator");
+    }
+    let handle = {
+        let mut communicators = communicators();
+        let handle = communicators.last_key_value().map_or(0x7000_0000, |(&last, _)| last + 0x100);
+        communicators.insert(handle, (communicator, device));
+        handle
+    };
+    note_buffers((LIBRARY, function), handle, device);
     out.put(handle);
     SUCCESS
 }
 
-fn join(out: Out<usize>, ranks: i32, id: &UniqueId, rank: i32) -> Status {
+const LIBRARY: &str = "libnccl.so";
+
+/// Handles of `cuMemCreate` that the program never sees: above those that it does.
+fn pieces_of(handle: usize) -> impl Iterator<Item = u64> {
+    let first = (handle as u64) << 32;
+    first..first + PIECES
+}
+
+/// Notes the memory that comes with a communicator.
+fn note_buffers(maker: Maker, handle: usize, device: usize) {
+    static HAS_CODE: AtomicBool = AtomicBool::new(false);
+    if !HAS_CODE.swap(true, Ordering::Relaxed) && memory::take(device, CODE_BYTES) {
+        ledger::made_by(maker, Event::new(ledger::Kind::Module, device, 0, CODE_BYTES));
+        ledger::made_by(
+            maker,
+            Event { device: ledger::HOST, ..Event::new(ledger::Kind::Host, 0, handle as u64, PINNED_BYTES) },
+        );
+    }
+    if memory::take(device, STREAMS_BYTES) {
+        ledger::made_by(maker, Event::new(ledger::Kind::Stream, device, 0, STREAMS_BYTES));
+    }
+    for piece in pieces_of(handle) {
+        ledger::made_by(maker, Event::new(ledger::Kind::Create, device, piece, PIECE_BYTES));
+    }
+}
+
+/// A communicator and its buffers go.
+fn remove(handle: usize) {
+    let Some((_, device)) = communicators().remove(&handle) else { return };
+    memory::give(device, PIECES * PIECE_BYTES);
+    for piece in pieces_of(handle) {
+        ledger::note(Event::new(ledger::Kind::Release, device, piece, 0));
+    }
+}
+
+fn join(out: Out<usize>, ranks: i32, id: &UniqueId, rank: i32, function: &'static str) -> Status {
     match ranks::join(&id.name(), ranks, rank, devices::current_ordinal()) {
-        Ok(communicator) => add(out, communicator),
+        Ok(communicator) => add(out, communicator, function),
         Err(why) => ranks::fail(&why),
     }
 }
 
 fn of(handle: usize) -> Communicator {
     let alone = Communicator { ranks: 1, rank: 0, device: 0, meeting: None };
-    communicators().get(&handle).cloned().unwrap_or(alone)
+    communicators().get(&handle).map_or(alone, |(communicator, _)| communicator.clone())
 }
 
 /// A collective without a root.
@@ -90,15 +138,15 @@ answers! {
     }
 
     fn ncclCommInitRank(out: Out<usize>, ranks: i32, id: UniqueId, rank: i32) -> Status {
-        join(out, ranks, &id, rank)
+        join(out, ranks, &id, rank, "ncclCommInitRank")
     }
 
     fn ncclCommInitRankConfig(out: Out<usize>, ranks: i32, id: UniqueId, rank: i32, _config: usize) -> Status {
-        join(out, ranks, &id, rank)
+        join(out, ranks, &id, rank, "ncclCommInitRankConfig")
     }
 
     fn ncclCommInitRankScalable(out: Out<usize>, ranks: i32, rank: i32, _ids: i32, first_id: In) -> Status {
-        join(out, ranks, &first_id.read_at(0).unwrap_or(UniqueId([7; 128])), rank)
+        join(out, ranks, &first_id.read_at(0).unwrap_or(UniqueId([7; 128])), rank, "ncclCommInitRankScalable")
     }
 
     /// The ranks of one process, which wait for nobody.
@@ -106,14 +154,14 @@ answers! {
         for rank in 0..count {
             let place = usize::try_from(rank).unwrap_or(0);
             let device = device_list.read_at(place * 4).unwrap_or(rank);
-            add(out.after(place), Communicator { ranks: count, rank, device, meeting: None });
+            add(out.after(place), Communicator { ranks: count, rank, device, meeting: None }, "ncclCommInitAll");
         }
         SUCCESS
     }
 
     fn ncclCommSplit(communicator: usize, color: i32, key: i32, out: Out<usize>) -> Status {
         match ranks::split(&of(communicator), color, key) {
-            Ok(Some(part)) => add(out, part),
+            Ok(Some(part)) => add(out, part, "ncclCommSplit"),
             Ok(None) => {
                 out.put(0);
                 SUCCESS
@@ -123,12 +171,12 @@ answers! {
     }
 
     fn ncclCommDestroy(communicator: usize) -> Status {
-        communicators().remove(&communicator);
+        remove(communicator);
         SUCCESS
     }
 
     fn ncclCommAbort(communicator: usize) -> Status {
-        communicators().remove(&communicator);
+        remove(communicator);
         SUCCESS
     }
 

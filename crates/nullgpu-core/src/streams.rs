@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
+use crate::devices;
 use crate::ffi::Out;
+use crate::ledger::{self, Event, Kind};
+use crate::memory;
 use crate::status::{SUCCESS, Status};
 
 static NEXT_STREAM: AtomicU64 = AtomicU64::new(0x0500_0100);
@@ -66,6 +69,11 @@ const GRAPH: usize = 0x77;
 const EXECUTABLE_GRAPH: usize = 0x78;
 
 fn new_stream(out: Out<u64>) -> Status {
+    if let Some((_, bytes)) = memory::in_context(|context, _| context.make_stream())
+        && bytes > 0
+    {
+        ledger::allocated(Event::new(Kind::Stream, devices::current(), 0, bytes));
+    }
     out.put(NEXT_STREAM.fetch_add(0x100, Ordering::Relaxed));
     SUCCESS
 }
@@ -99,6 +107,19 @@ answers! {
 
     fn cuStreamCreate(out: Out<u64>, _flags: u32) -> Status {
         new_stream(out)
+    }
+
+    fn cuStreamCreateWithPriority(out: Out<u64>, _flags: u32, _priority: i32) -> Status {
+        new_stream(out)
+    }
+
+    fn cudaStreamDestroy(_stream: u64) -> Status {
+        memory::in_context(|context, _| context.destroy_stream());
+        SUCCESS
+    }
+
+    fn cuStreamDestroy_v2(stream: u64) -> Status {
+        cudaStreamDestroy(stream)
     }
 
     fn cudaStreamGetPriority(_stream: u64, priority: Out<i32>) -> Status {

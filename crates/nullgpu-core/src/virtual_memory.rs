@@ -8,6 +8,7 @@ use highwater_driver::{GRANULARITY, RESERVATION_ALIGNMENT};
 
 use crate::answers::answers;
 use crate::ffi::{In, Out};
+use crate::ledger::{self, Event, Kind};
 use crate::memory;
 use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
 
@@ -82,10 +83,14 @@ answers! {
         if !memory::take(device, size) {
             return OUT_OF_MEMORY;
         }
-        let mut state = state();
-        let handle = state.next_handle;
-        state.next_handle += 1;
-        state.memories.insert(handle, Memory { device, size, holders: 1, mapped: 0 });
+        let handle = {
+            let mut state = state();
+            let handle = state.next_handle;
+            state.next_handle += 1;
+            state.memories.insert(handle, Memory { device, size, holders: 1, mapped: 0 });
+            handle
+        };
+        ledger::allocated(Event::new(Kind::Create, device, handle, size));
         out.put(handle);
         SUCCESS
     }
@@ -93,6 +98,7 @@ answers! {
     fn cuMemRelease(handle: u64) -> Status {
         let mut state = state();
         let Some(memory) = state.memories.get_mut(&handle) else { return INVALID_VALUE };
+        ledger::note(Event::new(Kind::Release, memory.device, handle, 0));
         memory.holders = memory.holders.saturating_sub(1);
         state.drop_if_gone(handle);
         SUCCESS
@@ -105,6 +111,7 @@ answers! {
         let Some(handle) = mapping.map(|(_, mapping)| mapping.handle) else { return INVALID_VALUE };
         if let Some(memory) = state.memories.get_mut(&handle) {
             memory.holders += 1;
+            ledger::note(Event::new(Kind::Retain, memory.device, handle, 0));
         }
         out.put(handle);
         SUCCESS
@@ -125,6 +132,7 @@ answers! {
         let mut state = state();
         let Some(memory) = state.memories.get_mut(&handle) else { return INVALID_VALUE };
         memory.mapped += 1;
+        ledger::note(Event { extra: handle, ..Event::new(Kind::Map, memory.device, address, size) });
         state.mappings.insert(address, Mapping { size, handle });
         SUCCESS
     }
@@ -132,6 +140,7 @@ answers! {
     fn cuMemUnmap(address: u64, size: u64) -> Status {
         let mut state = state();
         let end = address.saturating_add(size);
+        ledger::note(Event::new(Kind::Unmap, 0, address, size));
         let within: Vec<u64> = state.mappings.range(address..end).map(|(&base, _)| base).collect();
         for base in within {
             if let Some(Mapping { handle, .. }) = state.mappings.remove(&base) {

@@ -101,8 +101,12 @@ impl Owner {
     }
 }
 
+/// What stands for a library in the frames that are named ranges of the program (NVTX), outermost in a stack.
+pub const SCOPES: &str = "NVTX";
+
 /// Libraries between a program and the driver: the next one up the stack asked.
-const BETWEEN: [&str; 11] = [
+const BETWEEN: [&str; 12] = [
+    SCOPES,
     "libcuda.so",
     "libcudart",
     "libcupti",
@@ -123,7 +127,7 @@ pub(crate) fn is_between(path: &str) -> bool {
 }
 
 /// Names of libraries by the beginnings of their files, the longer ones first.
-const BY_FILE: [(&str, &str); 18] = [
+const BY_FILE: [(&str, &str); 21] = [
     ("libcublas", "cuBLAS"),
     ("libcudnn", "cuDNN"),
     ("libcusolver", "cuSOLVER"),
@@ -141,6 +145,9 @@ const BY_FILE: [(&str, &str); 18] = [
     ("xla_cuda", "JAX"),
     ("libjax", "JAX"),
     ("libonnxruntime", "ONNX Runtime"),
+    ("libtensorflow", "TensorFlow"),
+    ("_pywrap_tensorflow", "TensorFlow"),
+    ("libllama", "llama.cpp"),
     ("_ctypes", "ctypes"),
 ];
 
@@ -159,10 +166,15 @@ const BY_DIRECTORY: [(&str, &str); 9] = [
 
 /// The name of the library in a file.
 pub fn name(path: &str) -> String {
+    known_name(path).unwrap_or_else(|| file_name(path)).to_owned()
+}
+
+/// The name of the library in a file, if it is one that is known to use GPUs.
+pub fn known_name(path: &str) -> Option<&'static str> {
     let file = file_name(path);
     let by_file = BY_FILE.iter().find(|(prefix, _)| file.starts_with(prefix));
     let by_directory = || BY_DIRECTORY.iter().find(|(part, _)| path.contains(part));
-    by_file.or_else(by_directory).map_or_else(|| file.to_owned(), |&(_, name)| name.to_owned())
+    by_file.or_else(by_directory).map(|&(_, name)| name)
 }
 
 fn file_name(path: &str) -> &str {

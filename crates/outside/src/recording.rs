@@ -6,7 +6,7 @@ use highwater_problem::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Kind, NO_STACK};
-use crate::owner::{is_between, name};
+use crate::owner::{SCOPES, is_between, name};
 
 const FORMAT: &str = "highwater-driver";
 const VERSION: u32 = 1;
@@ -24,6 +24,9 @@ pub struct Recording {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Format {
+    /// The GPU, where a dry run imitated it; empty for a real one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub imitated: String,
     /// The library by which it was recorded.
     pub cupti: String,
     /// Its version, as `cuptiGetVersion` says.
@@ -54,6 +57,9 @@ pub struct Format {
     pub marks: Vec<Mark>,
     /// What NVML said the process uses: for comparison.
     pub nvml: Vec<NvmlSample>,
+    /// What the devices did, where a profiler tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<Work>,
 }
 
 /// A native frame: a row of the libraries, and the function.
@@ -66,10 +72,15 @@ pub struct Site(pub u32, pub String);
 pub struct PythonStack {
     /// Whether it is the main thread's at that time, because the calling thread had none of its own.
     pub of_main: bool,
-    /// Which frame is the program's own: the first that is not of an installed package.
+    /// Which frame is the program's own: the first that is not of an installed package. A file may leave it out.
+    #[serde(default = "unknown")]
     pub own: usize,
     /// Its frames, innermost first.
     pub frames: Vec<Line>,
+}
+
+fn unknown() -> usize {
+    usize::MAX
 }
 
 impl PythonStack {
@@ -88,9 +99,21 @@ impl PythonStack {
 /// Whether a file belongs to Python or to a package of others.
 fn is_installed(file: &str) -> bool {
     let file = file.replace('\\', "/");
-    file.starts_with('<')
-        || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
+    file.starts_with('<') || INSTALLED.iter().any(|part| file.contains(part))
 }
+
+/// Parts of paths of what is installed; PyTorch's own files may lie anywhere, such as where it was built.
+const INSTALLED: [&str; 9] = [
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "/torch/distributed/",
+    "/torch/nn/modules/",
+    "/torch/optim/",
+    "/torch/autograd/",
+    "/torch/utils/",
+    "/torch/_",
+];
 
 /// A Python frame: file, line and function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -128,6 +151,22 @@ pub struct NvmlSample {
     pub device: i32,
     /// The bytes of this process.
     pub bytes: u64,
+}
+
+/// Work of a device, of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Work {
+    /// On which device.
+    pub device: i32,
+    /// `kernels`, or which way memory was copied.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// The bytes that were copied.
+    pub bytes: u64,
+    /// When the last ended.
+    pub last_ns: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -226,7 +265,11 @@ impl Recording {
                 extra: extra.cast_unsigned(),
             });
         }
-        Ok(Self { about: file.about.into_owned(), events })
+        let mut about = file.about.into_owned();
+        for stack in about.python.iter_mut().filter(|stack| stack.own == unknown()) {
+            *stack = PythonStack::new(stack.of_main, std::mem::take(&mut stack.frames));
+        }
+        Ok(Self { about, events })
     }
 
     /// The path of the library that requested an event's memory.
@@ -260,6 +303,14 @@ impl Recording {
         let first = frames.next()?;
         let of_it = frames.take_while(|site| site.0 == first.0);
         std::iter::once(first).chain(of_it).map(|site| site.1.as_str()).filter(|name| !name.is_empty()).last()
+    }
+
+    /// The named ranges of the program around an event, the outermost first, between slashes.
+    pub fn scope(&self, event: &Event) -> Option<String> {
+        let stack = self.about.stacks.get(event.stack as usize)?;
+        let is_scope = |site: &&Site| self.about.libraries.get(site.0 as usize).is_some_and(|path| path == SCOPES);
+        let names: Vec<&str> = stack.iter().rev().filter(is_scope).map(|site| site.1.as_str()).collect();
+        (!names.is_empty()).then(|| names.join("/"))
     }
 
     /// The operator of PyTorch in an event's native stack, such as `aten::mm`.
@@ -359,6 +410,16 @@ mod tests {
         }
         let newer = text.replace("\"version\":1", "\"version\":2");
         assert!(format!("{:?}", Recording::from_json(&newer).unwrap_err()).contains("update highwater"));
+    }
+
+    #[test]
+    fn the_programs_own_frame_is_found_where_a_file_leaves_it_out() {
+        let text = r#"{"format":"highwater-driver","version":1,"kinds":[],"events":{"kind":[],"time_ns":[],"address":[],"bytes":[],"device":[],
+            "thread":[],"stack":[],"python":[],"extra":[]},"python":[{"frames":[["/src/torch/distributed/c10d.py",1,"all_reduce"],["/home/u/train.py",7,"main"]]},
+            {"own":0,"frames":[["/x/site-packages/a.py",1,"a"],["/home/u/train.py",7,"main"]]}]}"#;
+        let python = Recording::from_json(text).unwrap().about.python;
+        let lines: Vec<_> = python.iter().map(|stack| stack.line().map(|line| line.1)).collect();
+        assert_eq!(lines, [Some(7), Some(1)]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Snapshot {
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths come as owned ones")]
     fn read_file(py: Python<'_>, path: PathBuf, name: &str, allow_any_size: bool) -> Result<Self, Failure> {
-        if highwater_nsight::is_sqlite(&path) {
+        if highwater_nsight::is_profile(&path) {
             let read = py.detach(|| highwater_nsight::read(&path))?;
             return py.detach(|| Self::new(Ok(read), name));
         }

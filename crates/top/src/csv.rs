@@ -83,6 +83,7 @@ mod tests {
             command: Some("=x \"a\", b\x1b]0;t\x07".into()),
             torch: None,
             torch_note: None,
+            loaded: None,
         };
         let gpu = |processes| GpuSample { processes, ..GpuSample::default() };
         let mut out = Vec::new();

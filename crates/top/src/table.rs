@@ -170,6 +170,17 @@ pub(super) fn torch_lines(process: &ProcessSample) -> Vec<Printable> {
     lines
 }
 
+/// What the system tells of a process that does not answer itself.
+pub(super) fn loaded_lines(process: &ProcessSample) -> Vec<Printable> {
+    let Some(loaded) = &process.loaded else { return Vec::new() };
+    let mut lines = Vec::new();
+    if !loaded.libraries.is_empty() {
+        lines.push(format!("it has loaded {}", loaded.libraries.join(", ")).into());
+    }
+    lines.push(loaded.unknown.as_str().into());
+    lines
+}
+
 /// The five parts in a line.
 fn split(torch: &TorchSplit) -> String {
     let names = if torch.libraries.is_empty() { String::new() } else { format!(" ({})", torch.libraries.join(", ")) };

@@ -1,6 +1,6 @@
 //! All that a process has of its cards, where the driver was recorded.
 
-use highwater_documents::{CardUseView, ComparedView, OwnerView, ReportView};
+use highwater_documents::{CardUseView, ComparedView, OwnerView, ReportView, WorkView};
 
 use crate::document::Section;
 use crate::style::{DIM, STRONG};
@@ -27,11 +27,36 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
             let calls = counted(driver.without_python, "call has", "calls have");
             last.line(format!("{calls} no Python line: reading it would have taken too much of the program's time."));
         }
+        if let Some(text) = work(&driver.work) {
+            last.line(text);
+        }
+        if let Some(card) = &driver.imitated {
+            last.line(imitated(card));
+        }
         for gap in &driver.gaps {
             last.line(format!("The driver is not recorded to the end: {}.", gap.why));
         }
     }
     sections
+}
+
+/// Kernels and copies, where a profiler counted them.
+fn work(work: &[WorkView]) -> Option<String> {
+    let told = |work: &WorkView| {
+        let bytes = if work.bytes > 0 { format!(" ({})", size(work.bytes)) } else { String::new() };
+        format!("{} {}{bytes}", count(work.count), work.what)
+    };
+    let all: Vec<_> = work.iter().map(told).collect();
+    (!all.is_empty())
+        .then(|| format!("The devices ran {}. The file does not say which allocations they touched.", all.join(", ")))
+}
+
+/// What is known of memory outside PyTorch without a GPU.
+fn imitated(card: &str) -> String {
+    format!(
+        "The {card} was imitated: the context, kernels, streams and the handles of cuBLAS, cuDNN and cuSOLVER count as on an H100 and H200 \
+         (driver 580, CUDA 13.0), and each of NCCL's communicators as one of a single rank, so larger groups need more."
+    )
 }
 
 fn card(card: &CardUseView) -> Section {
@@ -52,10 +77,27 @@ fn card(card: &CardUseView) -> Section {
         below(&mut table, owner);
     }
     section.table(table);
+    if let Some(text) = oversubscribed(card) {
+        section.line(text);
+    }
     if let Some(text) = compared(&card.compared) {
         section.line(text);
     }
     section
+}
+
+/// Managed memory for which the card has no room beside the rest.
+fn oversubscribed(card: &CardUseView) -> Option<String> {
+    let managed = card.peak.owners.iter().filter(|owner| owner.role == "managed");
+    let managed = managed.map(|owner| u64::try_from(owner.bytes).unwrap_or(0)).fold(0, u64::saturating_add);
+    let capacity = card.capacity_bytes?;
+    (managed > 0 && managed.saturating_add(card.peak.bytes) > capacity).then(|| {
+        format!(
+            "{} of managed memory does not fit into the card's {} beside the rest: its pages move between host and card as they are used.",
+            size(managed),
+            size(capacity)
+        )
+    })
 }
 
 fn below(table: &mut Table, owner: &OwnerView) {

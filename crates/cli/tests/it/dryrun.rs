@@ -687,3 +687,47 @@ except ImportError:
         answer["sandbox"]
     );
 }
+
+/// Memory by owner at a card's peak, without PyTorch's segments and what is not part of the sum.
+fn outside(report: &Value) -> std::collections::BTreeMap<String, i64> {
+    let owners = report["driver"]["cards"][0]["peak"]["owners"].as_array().expect("the driver was recorded");
+    let counts = owners.iter().filter(|owner| owner["counts"] == true && owner["role"] != "pytorch");
+    counts.map(|owner| (owner["title"].as_str().unwrap().to_owned(), owner["bytes"].as_i64().unwrap())).collect()
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_memory_outside_pytorch_is_that_of_an_h100() {
+    const MIB: i64 = 1 << 20;
+    /// CUPTI's own, which a dry run does not have.
+    const CONTEXT_BOUND: i64 = 14 * MIB;
+    const BOUND: i64 = 4 * MIB;
+    let recipe = highwater_testkit::testdata("recipes/whole_card.py");
+    for name in ["plain", "streams", "cudnn", "graphs", "extension", "pinned", "pool", "nccl", "expandable"] {
+        let settings = if name == "expandable" { "expandable_segments:True" } else { "" };
+        let script = format!(
+            "import os, sys\nos.environ.update(MODE='none', PYTORCH_CUDA_ALLOC_CONF='{settings}')\nsys.argv = ['whole_card.py', '{name}', 'out']\n\
+             exec(compile(open('{}').read(), '/home/user/whole_card.py', 'exec'))\n",
+            recipe.display()
+        );
+        let (status, answer, err) = with_torch(&script, &["--gpu", "h100"]);
+        assert_eq!(status, 0, "{name}: {err}");
+        let here = outside(&answer["report"]);
+        let recorded = crate::run::json(&format!("report ../whole_card/{name}.pickle.gz --format json"));
+        let card = outside(&recorded);
+        for title in here.keys().chain(card.keys()) {
+            let difference = here.get(title).unwrap_or(&0) - card.get(title).unwrap_or(&0);
+            let bound = if title == "CUDA context" { CONTEXT_BOUND } else { BOUND };
+            assert!(difference.abs() <= bound, "{name}: {title} differs by {difference}\n{here:?}\n{card:?}");
+        }
+        let sites = |report: &Value, library: &str| {
+            let owners = report["driver"]["cards"][0]["peak"]["owners"].as_array().unwrap().clone();
+            let owner = owners.into_iter().find(|owner| owner["role"] == "library" && owner["library"] == library);
+            let sites = owner.map_or_else(Vec::new, |owner| owner["sites"].as_array().unwrap().clone());
+            sites.into_iter().map(|site| (site["bytes"].clone(), site["line"]["line"].clone())).collect::<Vec<_>>()
+        };
+        for library in ["ctypes", "NCCL"] {
+            assert_eq!(sites(&answer["report"], library), sites(&recorded, library), "{name}: {library}");
+        }
+    }
+}

@@ -215,3 +215,67 @@ fn a_profile_beside_another_run_is_refused() {
     let said = failure(&format!("report ../nsight/2022.sqlite --with {}", path("nccl")));
     assert!(said.contains("are of different runs"), "{said}");
 }
+
+/// A report of Nsight Systems is read by its own program: here by one that is made up.
+#[cfg(unix)]
+#[test]
+fn a_report_of_nsight_systems_is_exported_by_nsys() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("profile.nsys-rep");
+    std::fs::write(&report, "a report").unwrap();
+    let run = |script: Option<&str>| {
+        let nsys = folder.path().join("bin/nsys");
+        let _ = std::fs::remove_dir_all(folder.path().join("bin"));
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        if let Some(script) = script {
+            std::fs::write(&nsys, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&nsys, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:/usr/bin:/bin", folder.path().join("bin").display());
+        let mut command = crate::run::command();
+        let output = command.args(["report".as_ref(), report.as_os_str()]).env("PATH", path).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let exported = highwater_testkit::testdata("nsight/2024.sqlite");
+    let copies = format!(
+        "[ \"$1 $2 $3 $4 $5 $6\" = 'export --type sqlite --force-overwrite true --output' ] && [ -f \"$8\" ] && cp '{}' \"$7\"",
+        exported.display()
+    );
+    let [out, err] = run(Some(&copies));
+    assert!(out.contains("320.00 MiB in 2 by cublasCreate_v2"), "{out}{err}");
+    let [_, err] = run(Some("echo 'the report is of a newer release' >&2; exit 3"));
+    assert!(err.contains("`nsys export` failed") && err.contains("the report is of a newer release"), "{err}");
+    let [_, err] = run(Some("exit 0"));
+    assert!(err.contains("`nsys export` failed") && err.contains("it says nothing"), "{err}");
+    let [_, err] = run(None);
+    assert!(err.contains("`nsys` cannot be run") && err.contains("nsys export --type sqlite"), "{err}");
+    let raw = folder.path().join("profile.qdstrm");
+    std::fs::write(&raw, "a capture").unwrap();
+    let output = crate::run::command().args(["report".as_ref(), raw.as_os_str()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("QdstrmImporter"), "{output:?}");
+}
+
+/// Made by hand: nobody tries this on a card that others use.
+#[test]
+fn managed_memory_larger_than_the_card_is_said() {
+    let mut snapshot = highwater_snapshot::Snapshot::empty();
+    let recording = |gib: u64| {
+        format!(
+            r#"{{"format":"highwater-driver","version":1,"capacities":[[0,{}]],"kinds":["context","managed"],"events":{{"kind":[0,1],"time_ns":[1,1],
+            "address":[0,4096],"bytes":[536870912,{}],"device":[0,2],"thread":[1,2],"stack":[-1,2],"python":[-1,2],"extra":[0,2]}}}}"#,
+            80_u64 << 30,
+            gib << 30
+        )
+    };
+    for (gib, is_said) in [(100, true), (79, false)] {
+        snapshot.extras = vec![(highwater_snapshot::Snapshot::DRIVER.to_owned(), recording(gib))];
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        snapshot.write_pickle(&mut file).unwrap();
+        let text = stdout(&format!("report {}", file.path().display()));
+        assert!(text.contains("512.00 MiB         in all of 80.00 GiB"), "{text}");
+        assert!(text.contains("managed memory of unknown library, not part of the sum"), "{text}");
+        assert_eq!(text.contains("does not fit into the card's 80.00 GiB"), is_said, "{text}");
+    }
+}

@@ -124,7 +124,12 @@ fn sites(recording: &Recording, blocks: &[Block]) -> (Vec<String>, Vec<u32>) {
                     let Line(filename, line, name) = stack.line()?.clone();
                     Some(DriverLineView { filename, line, name, of_main_thread: stack.of_main })
                 });
-                let text = described(recording.function(event), recording.operator(event).as_deref(), line.as_ref())?;
+                let text = described(
+                    recording.function(event),
+                    recording.operator(event).as_deref(),
+                    recording.scope(event).as_deref(),
+                    line.as_ref(),
+                )?;
                 Some(*words.entry(text).or_insert_with_key(|text| {
                     sites.push(text.clone());
                     number(sites.len() - 1)

@@ -14,10 +14,32 @@ pub struct DriverView {
     pub kept: u64,
     /// Calls without a Python stack because it would have taken too long to get.
     pub without_python: u64,
+    /// The GPU that a dry run imitated; absent for a real one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imitated: Option<String>,
+    /// Kernels and copies, where a profiler counted them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<WorkView>,
     /// Times in which nothing was recorded.
     pub gaps: Vec<DriverGapView>,
     /// Each card on which the process has anything.
     pub cards: Vec<CardUseView>,
+}
+
+/// Work of a device, of one kind.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WorkView {
+    /// CUDA ordinal.
+    pub device: i32,
+    /// `kernels`, or which way memory was copied.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// The bytes that were copied.
+    pub bytes: u64,
+    /// When the last ended, in microseconds since the Unix epoch.
+    pub last_us: i64,
 }
 
 /// A time in which the driver was not recorded.
@@ -95,6 +117,9 @@ pub struct DriverSiteView {
     /// The operator of PyTorch around it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
+    /// The program's named ranges (NVTX) around it, the outermost first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// The line of the program's own: file, line, function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<DriverLineView>,
@@ -144,6 +169,18 @@ pub(super) fn driver_view(recording: &Recording) -> DriverView {
         calls: about.seen,
         kept: (recording.events.len() as u64).saturating_sub(about.told_again),
         without_python: about.without_python,
+        imitated: Some(about.imitated.clone()).filter(|card| !card.is_empty()),
+        work: about
+            .work
+            .iter()
+            .map(|work| WorkView {
+                device: work.device,
+                what: work.what.clone(),
+                count: work.count,
+                bytes: work.bytes,
+                last_us: micros(work.last_ns),
+            })
+            .collect(),
         gaps: about
             .gaps
             .iter()
@@ -182,45 +219,49 @@ fn owner_view(timeline: &Timeline<'_>, total: &OwnerTotal) -> OwnerView {
 pub(crate) fn described(
     function: Option<&str>,
     operator: Option<&str>,
+    scope: Option<&str>,
     line: Option<&DriverLineView>,
 ) -> Option<String> {
     let function = function.filter(|name| !name.starts_with("_Z")).map(|name| format!("by {name}"));
     let operator = operator.map(|name| format!("in {name}"));
+    let scope = scope.map(|name| format!("in range {name}"));
     let line = line.map(|line| {
         let whose = if line.of_main_thread { "while the main thread was at" } else { "at" };
         format!("{whose} {}:{} {}", line.filename, line.line, line.name)
     });
-    let parts: Vec<String> = [function, operator, line].into_iter().flatten().collect();
+    let parts: Vec<String> = [function, operator, scope, line].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 impl DriverSiteView {
     /// Where it is, in words, as far as it is known.
     pub fn described(&self) -> Option<String> {
-        described(self.function.as_deref(), self.operator.as_deref(), self.line.as_ref())
+        described(self.function.as_deref(), self.operator.as_deref(), self.scope.as_deref(), self.line.as_ref())
     }
 }
 
 fn sites(recording: &Recording, total: &OwnerTotal) -> Vec<DriverSiteView> {
-    type Key = (Option<DriverLineView>, Option<String>, Option<String>);
+    type Key = (Option<DriverLineView>, Option<String>, Option<String>, Option<String>);
     let mut sums: BTreeMap<Key, (u64, usize)> = BTreeMap::new();
     for event in &total.live {
         let line = recording.python(event).and_then(|stack| {
             let Line(filename, line, name) = stack.line()?.clone();
             Some(DriverLineView { filename, line, name, of_main_thread: stack.of_main })
         });
-        let key = (line, recording.function(event).map(str::to_owned), recording.operator(event));
+        let function = recording.function(event).map(str::to_owned);
+        let key = (line, function, recording.operator(event), recording.scope(event));
         let sum = sums.entry(key).or_default();
         sum.0 = sum.0.saturating_add(event.bytes.unsigned_abs());
         sum.1 += 1;
     }
     let mut sites: Vec<_> = sums
         .into_iter()
-        .map(|((line, function, operator), (bytes, allocations))| DriverSiteView {
+        .map(|((line, function, operator, scope), (bytes, allocations))| DriverSiteView {
             bytes,
             allocations,
             function,
             operator,
+            scope,
             line,
         })
         .collect();

@@ -21,6 +21,7 @@ use highwater_snapshot::{BlockState, EntryId};
 pub(crate) use self::driver::described;
 pub use self::driver::{
     CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
+    WorkView,
 };
 pub use self::out_of_memory::OomView;
 pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};

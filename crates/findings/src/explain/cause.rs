@@ -10,6 +10,8 @@ use highwater_snapshot::PoolId;
 use highwater_whatif::whole_step::{WholeStep, whole_step};
 use highwater_whatif::{Gaps, Replayed, is_asynchronous};
 
+use super::outside::Outside;
+
 /// Why a recorded request failed.
 #[derive(Clone, Debug)]
 pub struct Why {
@@ -26,6 +28,10 @@ pub fn why(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, event: &OutOfMe
     let is_first = device.oom.first().is_some_and(|first| first.entry == event.entry);
     let whole_step = is_first.then(|| whole_step(analysis, device, event));
     let mut situation = situation(analysis, device, event, whole_step.as_ref(), None);
+    let outside = if is_first { Outside::at(analysis, device, event) } else { None };
+    if let Some(outside) = &outside {
+        outside.tell(&mut situation);
+    }
     if is_first && has_private_pools(device) && !is_asynchronous(analysis) {
         let study = Replayed::new(analysis, device, None).study;
         let memory = study.memory_at_failure(device);

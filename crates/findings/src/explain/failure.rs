@@ -19,6 +19,7 @@ use highwater_whatif::{Fit, Gaps, Outcome, Replayed, Study};
 use super::cause::{situation, tell_private_pools};
 use super::disagreement::best;
 use super::live::Live;
+use super::outside::Outside;
 use crate::rules::findings_but;
 
 /// Failures of a device that are explained; a program that retries may have thousands.
@@ -104,6 +105,10 @@ impl Context<'_, '_> {
         let whole_step = (is_told || is_first).then(|| whole_step(self.analysis, self.device, event));
         let message = self.message.filter(|_| is_told);
         let mut situation = situation(self.analysis, self.device, event, whole_step.as_ref(), message);
+        let outside = if is_told || is_first { Outside::at(self.analysis, self.device, event) } else { None };
+        if let Some(outside) = &outside {
+            outside.tell(&mut situation);
+        }
         let study = self.study.filter(|_| is_first);
         let limit = situation.limit.filter(|limit| limit.is_known()).map(|limit| limit.at_most_bytes);
         let memory = study.and_then(|study| limit.map(Memory::Limit).or_else(|| study.memory_at_failure(self.device)));
@@ -116,6 +121,10 @@ impl Context<'_, '_> {
         tell_private_pools(&mut situation, proof.gaps.as_ref());
         let mut failure = self.explained(situation, whole_step, event.requested_bytes, Some(event.entry), proof);
         failure.add_verdict(verdict, table.as_deref(), true);
+        if let Some(outside) = &outside {
+            failure.diagnosis.notes.extend(outside.note());
+            outside.advise(&mut failure.steps);
+        }
         failure
     }
 

@@ -4,6 +4,7 @@ mod cause;
 mod disagreement;
 mod failure;
 mod live;
+mod outside;
 
 pub use cause::{Why, why};
 pub use disagreement::disagreements;

@@ -2,7 +2,7 @@
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-use highwater_nsight::{is_sqlite, read};
+use highwater_nsight::{is_profile, read};
 use rusqlite::Connection;
 
 use crate::schemas::file;
@@ -62,7 +62,7 @@ fn odd_numbers_end_nothing() {
 #[test]
 fn a_damaged_file_is_refused() {
     let whole = file(&format!("{TABLE} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (1, 1, 0, 1, 5, 2, 0, 1);"));
-    assert!(is_sqlite(whole.path()));
+    assert!(is_profile(whole.path()));
     let bytes = std::fs::read(whole.path()).unwrap();
     for cut in [0, 15, 16, 100, 1000, 4096, bytes.len() - 1] {
         let mut part = tempfile::NamedTempFile::new().unwrap();

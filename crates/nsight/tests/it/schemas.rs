@@ -1,8 +1,8 @@
-//! Three shapes of the tables. They are made by hand, from "SQLite Export Schema Reference".
+//! Shapes of the tables, made by hand from "SQLite Export Schema Reference", and a file that Nsight Systems wrote.
 
 use highwater_nsight::{read, read_beside};
-use highwater_outside::{Recording, Role, Timeline};
-use highwater_snapshot::Snapshot;
+use highwater_outside::{Kind, Recording, Role, Timeline};
+use highwater_snapshot::{Action, Snapshot};
 use rusqlite::Connection;
 use tempfile::NamedTempFile;
 
@@ -97,7 +97,7 @@ fn processes_and_devices_are_told_apart() {
     let other = 99_i64 << 24;
     let rows = format!(
         "{NEW} INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1000000000, '', '');
-         INSERT INTO TARGET_INFO_GPU VALUES (1, 7, 'card', {card}, 0), (1, 8, 'card', {card}, 1);
+         INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'card', {card}, 4), (1, 1, 'card', {card}, 5);
          INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({PROCESS}, 1, 0, 1, 1, {a}, 2097152, 2, 0, 1),
          ({other}, 2, 0, 1, 1, {b}, 2097152, 2, 0, 1), ({other}, 3, 1, 2, 2, {b}, 2097152, 4, 0, 2),
          ({other}, 4, 0, 1, 1, {b}, 2097152, 2, 1, 3), ({other}, 5, 1, 1, 1, 5, 5, 99, 0, 4);",
@@ -114,6 +114,69 @@ fn processes_and_devices_are_told_apart() {
     let managed = Timeline::new(&recording).end(1);
     assert_eq!((managed.owners[0].owner.role, managed.bytes), (Role::Managed, 0));
     assert!(snapshot.warnings.iter().any(|warning| warning.id == "unknown-memory-kind"));
+}
+
+/// A machine's number, above that of a process.
+const MACHINE: i64 = 1 << 48;
+
+#[test]
+fn the_machine_is_no_part_of_a_processs_number() {
+    let (one, other) = (MACHINE + PROCESS, MACHINE + (99 << 24));
+    let rows = format!(
+        "{NEW} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({one}, 1, 0, 1, 1, 5, 2097152, 2, 0, 1), ({other}, 2, 0, 1, 1, 5, 4194304, 2, 0, 2);"
+    );
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    let mut names: Vec<_> = owners(&recording, 0).into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    assert_eq!(names, ["unknown library of process 4242", "unknown library of process 99"]);
+}
+
+/// 2025 (schema 3.20): the work of the devices, and named ranges.
+const WORK: &str = "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,
+    color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER,
+    doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT, binaryData TEXT);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER,
+    greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER,
+    greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, copyCount INTEGER);";
+
+#[test]
+fn named_ranges_are_scopes_and_work_is_counted() {
+    let range = |start: i64, end: &str, text: &str, number: &str, thread: i64, kind: i64| {
+        format!(
+            "INSERT INTO NVTX_EVENTS (start, end, eventType, text, textId, globalTid) VALUES ({start}, {end}, {kind}, {text}, {number}, {thread});"
+        )
+    };
+    let ranges = [
+        range(12, "18", "'forward'", "NULL", THREAD, 59),
+        range(1, "NULL", "NULL", "9", THREAD, 59),
+        range(1, "100", "'of another thread'", "NULL", THREAD + 1, 59),
+        range(1, "100", "'a mark'", "NULL", THREAD, 34),
+        range(16, "17", "'later'", "NULL", THREAD, 60),
+    ];
+    let rows = format!(
+        "{POOLS} {WORK} {} INSERT INTO StringIds VALUES (9, 'step 3');
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (14, 15, 0, {THREAD}, 1, 5, 0, NULL), (24, 25, 0, {THREAD}, 2, 5, 0, NULL);
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, bytes, memKind, memoryOperationType, correlationId)
+         VALUES (15, {PROCESS}, 0, 1, 2097152, {a}, 2, 0, 1), (25, {PROCESS}, 0, 1, 33554432, {a}, 2, 0, 2);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId) VALUES (30, 40, 0, 7), (41, 50, 0, 7), (41, 43, 1, 7);
+         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, bytes, copyKind) VALUES (5, 6, 0, 1000, 1), (7, 8, 0, 24, 1), (9, 10, 0, 5, 2);",
+        ranges.join(" "),
+        a = 4 * MIB,
+    );
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    let scopes: Vec<_> = recording.events.iter().map(|event| recording.scope(event)).collect();
+    assert_eq!(scopes, [Some("step 3/forward".to_owned()), Some("step 3".to_owned())]);
+    assert_eq!(owners(&recording, 0), [("unknown library".to_owned(), 8)], "a range is no library");
+    let work: Vec<_> =
+        recording.about.work.iter().map(|work| (work.device, &*work.what, work.count, work.bytes)).collect();
+    let expected = [
+        (0, "copies from device to host", 1, 5),
+        (0, "copies from host to device", 2, 1024),
+        (0, "kernels", 2, 0),
+        (1, "kernels", 1, 0),
+    ];
+    assert_eq!(work, expected);
 }
 
 #[test]
@@ -147,4 +210,46 @@ fn a_snapshot_of_the_run_gives_its_clock_and_says_what_is_pytorchs() {
         &mut snapshot,
     );
     assert!(problem.unwrap_err().what().contains("different runs"));
+}
+
+/// A file that Nsight Systems 2025.3 wrote on an H100 (schema 3.20.3), and the snapshot of the same run.
+#[test]
+fn a_file_of_nsight_systems_itself_tells_what_the_program_did() {
+    let path = highwater_testkit::testdata("nsight/2025.sqlite");
+    let recording = recording(&read(&path).unwrap());
+    let planted = recording.events.iter().find(|event| event.kind == Kind::Device && event.bytes == 100 * MIB).unwrap();
+    assert_eq!(recording.scope(planted).as_deref(), Some("step 1"));
+    let of = |kind| recording.events.iter().filter(|event| event.kind == kind).map(|event| event.bytes).sum::<i64>();
+    assert_eq!((of(Kind::StreamOrdered), of(Kind::Managed), of(Kind::Host)), (96 * MIB, 8 * MIB, 2 * MIB));
+    let pools: Vec<_> =
+        recording.events.iter().filter(|event| event.kind == Kind::Pool).map(|event| event.bytes / MIB).collect();
+    assert_eq!(pools, [32, 96, 96, 0], "made, grown, freed from, and trimmed when the device was waited for");
+    let work: Vec<_> = recording.about.work.iter().map(|work| (&*work.what, work.count, work.bytes)).collect();
+    let expected = [
+        ("copies from host to device", 7, 42_000_384),
+        ("copies within a device", 3, 6_291_456),
+        ("fills", 4, 104_857_612),
+        ("kernels", 80, 0),
+    ];
+    assert_eq!(work, expected);
+    assert_eq!(recording.about.capacities, [(0, 85_017_493_504)]);
+    let expected =
+        [("unknown library", 560), ("variables of modules", 2), ("pinned host memory of unknown library", 2)];
+    assert_eq!(owners(&recording, 0), expected.map(|(title, mib)| (title.to_owned(), mib)));
+}
+
+#[test]
+fn a_snapshot_of_the_same_run_has_its_segments_in_the_file() {
+    let mut snapshot = highwater_testkit::open("nsight/2025");
+    let reserved: u64 = snapshot.segments.iter().map(|segment| segment.total_bytes).sum();
+    read_beside(&highwater_testkit::testdata("nsight/2025.sqlite"), &mut snapshot).unwrap();
+    let recording = recording(&snapshot);
+    let end = Timeline::new(&recording).end(0);
+    let pytorch = end.owners.iter().find(|total| total.owner.role == Role::Pytorch).unwrap();
+    assert_eq!(pytorch.bytes.unsigned_abs(), reserved);
+    // Both wrote down when each segment came: within a millisecond of each other.
+    let trace = &snapshot.traces[0];
+    let first = trace.ids().find(|&id| trace.actions()[id.index()] == Action::SEGMENT_ALLOC).unwrap();
+    let there = recording.events.iter().find(|event| event.kind == Kind::Device).unwrap();
+    assert!((there.time_ns / 1000).abs_diff(trace.time_us(first).unwrap().unsigned_abs()) < 1000);
 }

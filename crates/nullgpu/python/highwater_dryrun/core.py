@@ -34,6 +34,8 @@ def library() -> ctypes.CDLL:
         ("wait_at", ctypes.c_int, [size, size]),
         ("failure", ctypes.c_char_p, []),
         ("timing_decides", ctypes.c_int, []),
+        ("read_python", None, [ctypes.c_int]),
+        ("driver", ctypes.c_char_p, []),
     ):
         function = getattr(core, f"highwater_nullgpu_{name}")
         function.restype, function.argtypes = result, arguments

@@ -31,6 +31,9 @@ class Failure:
 def write_snapshot(directory: str, snapshot: "dict[str, Any]", name: str) -> str:
     """Writes a snapshot; gives the file's name, or nothing if it could not be written."""
     path = os.path.join(directory, f"{os.getpid()}.{name}.pickle")
+    driver = core.library().highwater_nullgpu_driver()
+    if driver is not None:
+        snapshot["highwater_driver"] = driver.decode()
     try:
         with open(path + ".part", "wb") as file:
             pickle.dump(snapshot, file, protocol=4)

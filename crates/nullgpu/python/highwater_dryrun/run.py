@@ -53,6 +53,9 @@ class _Run:
         self._done_steps = 0
         self._failed: "notes.Failure | None" = None
         self._history = history
+        if getattr(sys, "_is_gil_enabled", lambda: True)():
+            is_main = threading.current_thread() is threading.main_thread()
+            core.library().highwater_nullgpu_read_python(is_main)
         history.begin()
         self._values = values
         self._attach()

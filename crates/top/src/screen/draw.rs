@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use super::graph::{bar, graph};
 use super::keys::HELP;
 use super::state::{Mode, Sort, State};
-use crate::table::{busy, command, driver, ecc, notes, percent_used, power, temperature, torch_lines};
+use crate::table::{busy, command, driver, ecc, loaded_lines, notes, percent_used, power, temperature, torch_lines};
 
 /// Lines for processes, with their titles, before graphs get any.
 const FEWEST_ROWS: u16 = 8;
@@ -313,7 +313,8 @@ fn cut(text: &str, width: usize) -> String {
 
 /// What an open row shows.
 fn opened(process: &ProcessSample, width: usize) -> Vec<String> {
-    let lines = torch_lines(process);
+    let mut lines = torch_lines(process);
+    lines.extend(loaded_lines(process));
     if lines.is_empty() {
         let how =
             "to see how PyTorch uses this memory, start the program with `highwater run`; see `highwater top --help`";
@@ -345,6 +346,7 @@ fn draw_details(frame: &mut Frame, state: &State, area: Rect) {
         String::new(),
     ];
     lines.extend(torch_lines(process).iter().map(ToString::to_string));
+    lines.extend(loaded_lines(process).iter().map(ToString::to_string));
     if !state.is_log {
         lines.push(String::new());
         lines.push("its tree:".to_owned());

@@ -231,6 +231,7 @@ pub(super) mod tests {
             command: Some(command.into()),
             torch: None,
             torch_note: None,
+            loaded: None,
         }
     }
 

@@ -816,6 +816,10 @@ export interface Driver {
    */
   gaps: DriverGap[];
   /**
+   * The GPU that a dry run imitated; absent for a real one.
+   */
+  imitated?: string;
+  /**
    * Of them, those that are in the file. Of the others only the memory is that they left live.
    */
   kept: number;
@@ -823,6 +827,10 @@ export interface Driver {
    * Calls without a Python stack because it would have taken too long to get.
    */
   without_python: number;
+  /**
+   * Kernels and copies, where a profiler counted them.
+   */
+  work?: Work[];
 }
 /**
  * A process's memory on a card.
@@ -948,6 +956,10 @@ export interface DriverSite {
    * The operator of PyTorch around it.
    */
   operator?: string;
+  /**
+   * The program's named ranges (NVTX) around it, the outermost first.
+   */
+  scope?: string;
 }
 /**
  * A line of Python.
@@ -986,6 +998,31 @@ export interface DriverGap {
    * Why.
    */
   why: string;
+}
+/**
+ * Work of a device, of one kind.
+ */
+export interface Work {
+  /**
+   * The bytes that were copied.
+   */
+  bytes: number;
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * When the last ended, in microseconds since the Unix epoch.
+   */
+  last_us: number;
+  /**
+   * `kernels`, or which way memory was copied.
+   */
+  what: string;
 }
 /**
  * Pinned host memory at the dump.

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use highwater_callers::Reader;
 use highwater_outside::{Gap, Mark, NvmlSample, Recording};
 use highwater_problem::Problem;
 
-use crate::book::Book;
-use crate::calls::CALLS;
-use crate::ffi::{Cupti, Subscription};
-use crate::python::Reader;
-use crate::{CAPACITY, Options, callback};
+use super::book::Book;
+use super::callback;
+use super::calls::CALLS;
+use super::ffi::{Cupti, Subscription};
+use crate::{CAPACITY, Options};
 
 /// What callbacks share.
 #[derive(Debug)]
@@ -104,12 +105,12 @@ pub fn mark(name: &str, nvml: Vec<(i32, u64)>) {
     callback::look_at_pools(&recorder);
     let used = recorder.cupti.used();
     let time_ns = now_ns();
+    callback::look(&recorder, 0, |book, device, used| book.look(device, used, time_ns, callback::thread()));
     let mut book = recorder.book();
-    if let Some((device, used, total)) = used {
-        book.look(device, used, time_ns, callback::thread());
-        if !book.about.capacities.iter().any(|&(known, _)| known == device) {
-            book.about.capacities.push((device, total));
-        }
+    if let Some((device, _, total)) = used
+        && !book.about.capacities.iter().any(|&(known, _)| known == device)
+    {
+        book.about.capacities.push((device, total));
     }
     book.about.marks.push(Mark { name: name.to_owned(), time_ns });
     let samples = nvml.into_iter().map(|(device, bytes)| NvmlSample { time_ns, device, bytes });

@@ -10,16 +10,23 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use highwater_outside::{Line, PythonStack};
+use crate::{Frame, Stack};
 
 /// How long a call waits for its stack.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 24;
+/// Parts of the paths of what records and of what runs a program on the null GPU.
+const OWN: [&str; 2] = ["/highwater/autorecord.py", "/highwater_dryrun/"];
+
+unsafe extern "C" {
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
 
 /// The interpreter's functions; all are in its stable interface, or have been exported since 3.9.
 #[derive(Clone, Copy, Debug)]
 struct Api {
+    is_there: unsafe extern "C" fn() -> c_int,
     holds_gil: unsafe extern "C" fn() -> c_int,
     this_thread: unsafe extern "C" fn() -> *mut c_void,
     ensure: unsafe extern "C-unwind" fn() -> c_int,
@@ -39,13 +46,14 @@ impl Api {
     fn find() -> Option<Self> {
         macro_rules! function {
             ($name:literal) => {{
-                // SAFETY: the name ends.
-                let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, $name.as_ptr()) };
+                // SAFETY: the name ends; null stands for all libraries that are loaded.
+                let found = unsafe { dlsym(std::ptr::null_mut(), $name.as_ptr()) };
                 // SAFETY: the function has this type in every Python since 3.10; a null pointer is `None`.
                 unsafe { transmute::<*mut c_void, Option<_>>(found) }?
             }};
         }
         Some(Self {
+            is_there: function!(c"Py_IsInitialized"),
             holds_gil: function!(c"PyGILState_Check"),
             this_thread: function!(c"PyGILState_GetThisThreadState"),
             ensure: function!(c"PyGILState_Ensure"),
@@ -66,7 +74,7 @@ impl Api {
     ///
     /// # Safety
     /// The calling thread holds the GIL, and the thread state is one of a thread that lives.
-    unsafe fn frames(&self, state: *mut c_void) -> Vec<Line> {
+    unsafe fn frames(&self, state: *mut c_void) -> Vec<Frame> {
         // A frame's object is made here, and the interpreter may then collect garbage, which runs the program's code.
         // SAFETY: the GIL is held.
         let was_on = unsafe { (self.gc_disable)() };
@@ -93,7 +101,7 @@ impl Api {
 
     /// # Safety
     /// The GIL is held, and the frame is a reference.
-    unsafe fn frame(&self, frame: *mut c_void) -> Option<Line> {
+    unsafe fn frame(&self, frame: *mut c_void) -> Option<Frame> {
         // SAFETY: the frame is a reference; its code is a new one.
         let (code, line) = unsafe { ((self.code)(frame), (self.line)(frame)) };
         if code.is_null() {
@@ -103,8 +111,8 @@ impl Api {
         let (file, name) = unsafe { (self.text_of(code, c"co_filename"), self.text_of(code, c"co_name")) };
         // SAFETY: it is let go once.
         unsafe { (self.let_go)(code) };
-        let is_own = file.ends_with("/highwater/autorecord.py") || file == "<frozen runpy>";
-        (!is_own).then(|| Line(file, u32::try_from(line).unwrap_or(0), name))
+        let is_own = OWN.iter().any(|part| file.contains(part)) || file == "<frozen runpy>";
+        (!is_own).then(|| Frame { file, line: u32::try_from(line).unwrap_or(0), function: name })
     }
 
     /// # Safety
@@ -131,7 +139,7 @@ impl Api {
 
 /// Reads Python stacks.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     api: Api,
     /// The main thread's state, where it is known.
     main: usize,
@@ -152,7 +160,7 @@ enum Request {
     Idle,
     /// The stack of a thread's state is wanted.
     Asked(usize),
-    Done(Vec<Line>),
+    Done(Vec<Frame>),
     Quit,
 }
 
@@ -164,7 +172,7 @@ impl Desk {
 
 impl Reader {
     /// Begins, if this process has an interpreter. The calling thread holds the GIL.
-    pub(crate) fn begin(is_main_thread: bool) -> Option<Self> {
+    pub fn begin(is_main_thread: bool) -> Option<Self> {
         let api = Api::find()?;
         // SAFETY: it may be called on any thread.
         let state = unsafe { (api.this_thread)() };
@@ -181,7 +189,11 @@ impl Reader {
     }
 
     /// The Python stack of this thread, or else the main thread's; `None` if that would take too long.
-    pub(crate) fn read(&self) -> Option<PythonStack> {
+    pub fn read(&self) -> Option<Stack> {
+        // SAFETY: it may be called at any time. After the interpreter's end, libraries still let go of what they have.
+        if unsafe { (self.api.is_there)() } == 0 {
+            return None;
+        }
         // SAFETY: both may be called on any thread.
         let (own, holds_gil) = unsafe { ((self.api.this_thread)() as usize, (self.api.holds_gil)() != 0) };
         if holds_gil && own != 0 {
@@ -200,20 +212,20 @@ impl Reader {
     }
 
     /// The frames of a thread, or of the main thread where it runs no Python, as that of a backward pass.
-    fn first(&self, own: usize, frames: impl Fn(usize) -> Option<Vec<Line>>) -> Option<PythonStack> {
+    fn first(&self, own: usize, frames: impl Fn(usize) -> Option<Vec<Frame>>) -> Option<Stack> {
         if own != 0 {
             let frames = frames(own)?;
             if !frames.is_empty() || own == self.main {
-                return Some(PythonStack::new(false, frames));
+                return Some(Stack { of_main: false, frames });
             }
         }
         if self.main == 0 {
-            return Some(PythonStack::default());
+            return Some(Stack::default());
         }
-        Some(PythonStack::new(true, frames(self.main)?))
+        Some(Stack { of_main: true, frames: frames(self.main)? })
     }
 
-    fn ask(&self, state: usize, until: Instant) -> Option<Vec<Line>> {
+    fn ask(&self, state: usize, until: Instant) -> Option<Vec<Frame>> {
         let mut request = self.desk.request();
         let mut is_asked = false;
         loop {
@@ -247,7 +259,7 @@ impl Reader {
     }
 
     /// Ends the helper. The calling thread must not hold the GIL.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         *self.desk.request() = Request::Quit;
         self.desk.changed.notify_all();
         let helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
+use highwater_callers::Addresses;
 use highwater_driver::context::BARE_BYTES;
 use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, PythonStack, Recording, Site, State};
 use rustc_hash::FxHashMap;
-
-use crate::stack::Addresses;
 
 /// The calls so far, and the state after them.
 #[derive(Debug)]

@@ -35,12 +35,13 @@ const STOP: c_int = 5;
 unsafe extern "C" {
     fn _Unwind_Backtrace(frame: extern "C" fn(*mut c_void, *mut c_void) -> c_int, stack: *mut c_void) -> c_int;
     fn _Unwind_GetIP(frame: *mut c_void) -> usize;
+    fn dladdr(address: *const c_void, found: *mut Found) -> c_int;
     fn dladdr1(address: *const c_void, found: *mut Found, extra: *mut *const c_void, flags: c_int) -> c_int;
 }
 
 /// The addresses of a stack, innermost first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Addresses(Vec<usize>);
+pub struct Addresses(Vec<usize>);
 
 extern "C" fn push(frame: *mut c_void, stack: *mut c_void) -> c_int {
     // SAFETY: the unwinder hands over a frame of its own, and the stack of `here`, which waits for it.
@@ -53,7 +54,7 @@ extern "C" fn push(frame: *mut c_void, stack: *mut c_void) -> c_int {
 }
 
 /// The stack of this thread.
-pub(crate) fn here() -> Addresses {
+pub fn here() -> Addresses {
     let mut stack = Vec::with_capacity(MAX_FRAMES);
     // SAFETY: `push` has the type that the unwinder calls, and does not keep the stack.
     unsafe { _Unwind_Backtrace(push, (&raw mut stack).cast()) };
@@ -62,7 +63,7 @@ pub(crate) fn here() -> Addresses {
 
 impl Addresses {
     /// The library and the function of each frame, where the loader knows them.
-    pub(crate) fn resolve(&self) -> Vec<(String, String)> {
+    pub fn resolve(&self) -> Vec<(String, String)> {
         // The address is where a call returns to, so the call lies before it.
         self.0.iter().map(|&address| resolve(address.wrapping_sub(1))).collect()
     }
@@ -91,8 +92,44 @@ fn resolve(address: usize) -> (String, String) {
     (file, unsafe { CStr::from_ptr(found.symbol) }.to_string_lossy().into_owned())
 }
 
+struct Search {
+    /// Where the library of the caller of [`first_beyond`] begins.
+    own: *const c_void,
+    /// The file of the first other one.
+    found: Option<String>,
+}
+
+fn library(address: usize) -> Option<Found> {
+    let mut found = Found { file: null(), base: null(), symbol: null(), address: null() };
+    // SAFETY: the loader looks for an address of any value, and fills the structure.
+    let is_found = unsafe { dladdr(address as *const c_void, &raw mut found) } != 0;
+    is_found.then_some(found)
+}
+
+extern "C" fn look(frame: *mut c_void, search: *mut c_void) -> c_int {
+    // SAFETY: the unwinder hands over a frame of its own, and the search of `first_beyond`, which waits for it.
+    let (search, address) = unsafe { (&mut *search.cast::<Search>(), _Unwind_GetIP(frame)) };
+    match library(address) {
+        Some(found) if found.base == search.own => GO_ON,
+        Some(found) if !found.file.is_null() => {
+            // SAFETY: the loader's name of a library that is loaded.
+            search.found = Some(unsafe { CStr::from_ptr(found.file) }.to_string_lossy().into_owned());
+            STOP
+        }
+        _ => STOP,
+    }
+}
+
+/// The file of the first library up the stack that is not the one which an address is in. The stack is walked no further.
+pub fn first_beyond(own: usize) -> Option<String> {
+    let mut search = Search { own: library(own)?.base, found: None };
+    // SAFETY: `look` has the type that the unwinder calls, and does not keep the search.
+    unsafe { _Unwind_Backtrace(look, (&raw mut search).cast()) };
+    search.found
+}
+
 /// The file that an address is loaded from.
-pub(crate) fn file_of(address: usize) -> Option<String> {
+pub fn file_of(address: usize) -> Option<String> {
     Some(resolve(address).0).filter(|file| !file.is_empty())
 }
 

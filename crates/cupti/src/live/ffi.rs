@@ -115,7 +115,7 @@ impl Cupti {
             pool_get: function!(driver, c"cuMemPoolGetAttribute"),
             default_pool: function!(driver, c"cuDeviceGetDefaultMemPool"),
         };
-        let file = crate::stack::file_of(cupti.subscribe as usize);
+        let file = highwater_callers::file_of(cupti.subscribe as usize);
         Ok((cupti, file.map(PathBuf::from).unwrap_or_default()))
     }
 

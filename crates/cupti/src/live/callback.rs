@@ -5,12 +5,12 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use highwater_outside::{Event, HOST, Kind, NO_STACK};
+use highwater_outside::{Event, HOST, Kind, Line, NO_STACK, PythonStack};
 
-use crate::calls::{self, What};
-use crate::ffi::{CallbackData, DRIVER, MODULE_LOADED, RESOURCE};
-use crate::recorder::{self, Recorder, now_ns};
-use crate::{book, stack};
+use super::book::{self, Book};
+use super::calls::{self, What};
+use super::ffi::{CallbackData, DRIVER, MODULE_LOADED, RESOURCE};
+use super::recorder::{self, Recorder, now_ns};
 
 /// `CUPTI_API_ENTER`
 const BEFORE: c_int = 0;
@@ -21,8 +21,34 @@ thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Calls that are on their way: while there is another, a look at the free memory would count that one's twice.
+/// Calls that are on their way, until they are noted: while there is another, a look at the free memory would count that one's twice.
 static ON_THEIR_WAY: AtomicUsize = AtomicUsize::new(0);
+/// Calls that have begun.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+/// A call that ends with this.
+struct OnItsWay;
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        ON_THEIR_WAY.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| calls.checked_sub(1)).ok();
+    }
+}
+
+/// Looks at the free memory, and lets `note` have it, unless another call than `own` could have changed it meanwhile.
+///
+/// The book is not held while the driver is asked: a thread inside the driver may wait for it. So what began after the look is
+/// found by its number, and what had begun before is on its way.
+pub(crate) fn look<T>(recorder: &Recorder, own: usize, note: impl FnOnce(&mut Book, i32, u64) -> T) -> Option<T> {
+    let begun = BEGUN.load(Ordering::Acquire);
+    let is_quiet = || ON_THEIR_WAY.load(Ordering::Acquire) <= own && BEGUN.load(Ordering::Acquire) == begun;
+    if !is_quiet() {
+        return None;
+    }
+    let (device, used, _) = recorder.cupti.used()?;
+    let mut book = recorder.book();
+    is_quiet().then(|| note(&mut book, device, used))
+}
 
 /// The system's number of this thread.
 pub(crate) fn thread() -> u32 {
@@ -59,6 +85,12 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
         }
         _ => {}
     }));
+}
+
+/// A Python stack as a recording has it.
+fn recorded(stack: highwater_callers::Stack) -> PythonStack {
+    let frames = stack.frames.into_iter().map(|frame| Line(frame.file, frame.line, frame.function));
+    PythonStack::new(stack.of_main, frames.collect())
 }
 
 /// Notes what a pool has now.
@@ -108,14 +140,13 @@ impl Made<'_> {
             return;
         }
         let others = ON_THEIR_WAY.fetch_add(1, Ordering::AcqRel);
+        BEGUN.fetch_add(1, Ordering::AcqRel);
         let now = now_ns();
         if let Some(device) = self.device().filter(|_| others == 0) {
             let is_due = matches!(self.what, What::Changes(_)) || self.recorder.book().is_look_due(device, now);
             if is_due {
                 look_at_pools(self.recorder);
-            }
-            if is_due && let Some((device, used, _)) = self.recorder.cupti.used() {
-                self.recorder.book().look(device, used, now, thread());
+                look(self.recorder, 1, |book, device, used| book.look(device, used, now, thread()));
             }
         }
         if self.what.is_noted_before()
@@ -132,9 +163,7 @@ impl Made<'_> {
 
     /// After it.
     fn ends(&self) {
-        if !matches!(self.what, What::Waits) {
-            ON_THEIR_WAY.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| calls.checked_sub(1)).ok();
-        }
+        let _until_noted = (!matches!(self.what, What::Waits)).then_some(OnItsWay);
         // SAFETY: CUPTI points to the driver's answer, which is a number.
         let failed = self.data.returned.is_null() || unsafe { self.data.returned.read() } != 0;
         if failed {
@@ -200,7 +229,7 @@ impl Made<'_> {
     }
 
     fn with_stack(&self, event: Event) -> Event {
-        let addresses = stack::here();
+        let addresses = highwater_callers::here();
         let known = self.recorder.book().stack(&addresses);
         // The loader is asked without the book: a thread that loads a library may wait for it.
         let stack = known.unwrap_or_else(|| {
@@ -211,7 +240,7 @@ impl Made<'_> {
         let reader = self.recorder.python.as_ref().filter(|_| wants_python);
         let python = reader.map_or(NO_STACK, |reader| match reader.read() {
             Some(python) if python.frames.is_empty() => NO_STACK,
-            Some(python) => self.recorder.book().add_python(python),
+            Some(python) => self.recorder.book().add_python(recorded(python)),
             None => {
                 self.recorder.book().about.without_python += 1;
                 NO_STACK
@@ -222,12 +251,9 @@ impl Made<'_> {
 
     /// Notes the change of free memory during this call.
     fn changed(&self, kind: Kind) {
-        if ON_THEIR_WAY.load(Ordering::Acquire) > 0 {
-            return;
-        }
-        let Some((device, used, _)) = self.recorder.cupti.used() else { return };
         let now = now_ns();
-        let bytes = self.recorder.book().change(device, used, now);
+        let change = |book: &mut Book, device, used| (device, book.change(device, used, now));
+        let Some((device, bytes)) = look(self.recorder, 1, change) else { return };
         if bytes != 0 {
             self.allocated(book::measured(kind, device, bytes, now, thread()));
         }

@@ -1,0 +1,126 @@
+//! The program's named ranges (NVTX) around allocations.
+
+use highwater_problem::Problem;
+use highwater_sqlite::{Database, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::names::Names;
+use crate::rows::columns_of;
+use crate::{MAX_TEXT_BYTES, TEXTS, Warned};
+
+const RANGES: &str = "NVTX_EVENTS";
+/// `NvtxPushPopRange`, `NvtxStartEndRange`, and both as `NVTXT` has them.
+const KINDS: [i64; 4] = [59, 60, 70, 71];
+/// Ranges around allocations at most, counted for each allocation: more would fill memory.
+const MAX_RANGES: usize = 4_000_000;
+/// Of one allocation, the innermost are kept.
+const MAX_DEPTH: usize = 12;
+
+/// The ranges around some calls.
+#[derive(Debug, Default)]
+pub(crate) struct Scopes {
+    /// Rows of the names, outermost first, by call.
+    by_call: Vec<Vec<u32>>,
+    names: Vec<String>,
+}
+
+/// How a range is called: by a number of a text, or by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    Number(i64),
+    Text(String),
+}
+
+impl Scopes {
+    /// Finds the ranges that a thread had open at a time, for calls given by both.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn read(database: &Database, calls: &[(i64, i64)], warned: &mut Warned) -> Result<Self, Problem> {
+        let columns = columns_of(database, RANGES)?;
+        if calls.is_empty() || ["start", "end", "globalTid"].iter().any(|name| !columns.contains(name)) {
+            return Ok(Self::default());
+        }
+        let mut by_thread: FxHashMap<i64, Vec<(i64, u32)>> = FxHashMap::default();
+        for (row, &(thread, time)) in (0..).zip(calls) {
+            by_thread.entry(thread).or_default().push((time, row));
+        }
+        by_thread.values_mut().for_each(|calls| calls.sort_unstable());
+        let optional = |name: &str, sql: String| if columns.contains(&name) { sql } else { "NULL".to_owned() };
+        let sql = format!(
+            "SELECT start, \"end\", globalTid, {}, {}, {} FROM \"{RANGES}\"",
+            optional("eventType", "eventType".to_owned()),
+            optional("textId", "textId".to_owned()),
+            optional("text", format!("substr(text, 1, {MAX_TEXT_BYTES})")),
+        );
+        let mut found: Vec<Vec<(i64, u32)>> = vec![Vec::new(); calls.len()];
+        let mut names: FxHashMap<Name, u32> = FxHashMap::default();
+        let (mut count, mut left_out) = (0_usize, 0_u64);
+        database.ask::<Problem>(
+            &sql,
+            |_| Ok(()),
+            |row| {
+                let &[Value::Integer(start), end, Value::Integer(thread), kind, number, text] = row else {
+                    return Ok(());
+                };
+                let is_range = if let Value::Integer(kind) = kind { KINDS.contains(&kind) } else { true };
+                // One without an end was open when the profile ended.
+                let end = if let Value::Integer(end) = end { end } else { i64::MAX };
+                let Some(calls) = by_thread.get(&thread).filter(|_| is_range) else { return Ok(()) };
+                let first = calls.partition_point(|&(time, _)| time < start);
+                let within = calls[first..].iter().take_while(|&&(time, _)| time <= end);
+                let name = match (number, text) {
+                    (_, Value::Text(text)) => Name::Text(String::from_utf8_lossy(text).into_owned()),
+                    (Value::Integer(number), _) => Name::Number(number),
+                    _ => return Ok(()),
+                };
+                let mut name_row = None;
+                for &(_, call) in within {
+                    if count == MAX_RANGES {
+                        left_out += 1;
+                        continue;
+                    }
+                    count += 1;
+                    let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
+                    let name = *name_row.get_or_insert_with(|| *names.entry(name.clone()).or_insert(next));
+                    found[call as usize].push((start, name));
+                }
+                Ok(())
+            },
+        )?;
+        if left_out > 0 {
+            warned.push((
+                "too-many-ranges",
+                format!("{left_out} named ranges around allocations are left out: there are too many"),
+            ));
+        }
+        let numbers: FxHashSet<i64> = names
+            .keys()
+            .filter_map(|name| if let Name::Number(number) = name { Some(*number) } else { None })
+            .collect();
+        let texts = Names::read(database, TEXTS, &numbers, MAX_TEXT_BYTES)?;
+        let mut named = vec![String::new(); names.len()];
+        for (name, row) in names {
+            named[row as usize] = match name {
+                Name::Number(number) => texts.text(number),
+                Name::Text(text) => text,
+            };
+        }
+        let outermost_first = |mut ranges: Vec<(i64, u32)>| {
+            ranges.sort_by_key(|&(start, _)| start);
+            let skipped = ranges.len().saturating_sub(MAX_DEPTH);
+            ranges.into_iter().skip(skipped).map(|(_, name)| name).collect()
+        };
+        Ok(Self { by_call: found.into_iter().map(outermost_first).collect(), names: named })
+    }
+
+    /// Rows of the names around a call, outermost first.
+    pub(crate) fn of(&self, call: usize) -> &[u32] {
+        self.by_call.get(call).map_or(&[], Vec::as_slice)
+    }
+
+    /// The name of a row.
+    pub(crate) fn name(&self, row: u32) -> &str {
+        self.names.get(row as usize).map_or("", String::as_str)
+    }
+}
