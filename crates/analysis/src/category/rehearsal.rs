@@ -97,7 +97,7 @@ pub(super) fn rehearse(
     /// Orders that are rehearsed to their end.
     const MOST: usize = 4;
     /// Entries of all rehearsals.
-    const MAX_EVENTS: usize = 1_000_000;
+    const MAX_EVENTS: usize = 400_000;
     let stage = Stage::new(settings, regions, held, |size| play.states.contains_key(&size));
     if stage.is_expandable || stage.bytes == [0, 0] {
         return FxHashMap::default();
@@ -141,7 +141,7 @@ struct Stage<'a> {
     /// By layout, the indices of the blocks of each segment that has it.
     lain: FxHashMap<Lain, Vec<Vec<usize>>>,
     /// The layouts by the bytes of the segment and of its first block, each with how many have it.
-    by_begin: FxHashMap<(u64, u64), Vec<(Vec<(u64, u64)>, usize)>>,
+    by_begin: FxHashMap<(u64, u64), Vec<(Lain, usize)>>,
     /// Of the small pool, and of the large one.
     bytes: [u64; 2],
     is_expandable: bool,
@@ -169,9 +169,9 @@ impl<'a> Stage<'a> {
             let of = |&index: &usize| (held[index].address, held[index].size_bytes);
             lain.entry(layout(&segments, blocks.iter().map(of))).or_default().push(blocks);
         }
-        let mut by_begin: FxHashMap<(u64, u64), Vec<(Vec<(u64, u64)>, usize)>> = FxHashMap::default();
-        for ((segment_bytes, blocks), alike) in &lain {
-            by_begin.entry((*segment_bytes, blocks[0].1)).or_default().push((blocks.clone(), alike.len()));
+        let mut by_begin: FxHashMap<(u64, u64), Vec<(Lain, usize)>> = FxHashMap::default();
+        for (lain, alike) in &lain {
+            by_begin.entry((lain.0, lain.1[0].1)).or_default().push((lain.clone(), alike.len()));
         }
         Self {
             by_begin,
@@ -229,7 +229,8 @@ impl<'a> Stage<'a> {
         let mut begun = 0_u64;
         for ((segment_bytes, blocks), alike) in self.layouts(&acted) {
             let there = self.by_begin.get(&(segment_bytes, blocks[0].1)).map_or(&[][..], Vec::as_slice);
-            let there: usize = there.iter().filter(|lain| lain.0.starts_with(&blocks)).map(|lain| lain.1).sum();
+            let there: usize =
+                there.iter().filter(|(lain, _)| lain.1.starts_with(&blocks)).map(|(_, count)| count).sum();
             let of_one = blocks.iter().map(|block| block.1).fold(0, u64::saturating_add);
             begun = begun.saturating_add(of_one.saturating_mul(there.min(alike.len()) as u64));
         }

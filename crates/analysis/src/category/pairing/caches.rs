@@ -82,7 +82,10 @@ impl Pairing {
             course.modules_between(a, b) <= BEHIND_OUTPUT
         };
         for rows in by_place.values() {
-            let together = rows.chunk_by(is_together).filter(|rows| rows.len() >= MIN_BLOCKS);
+            let last = |rows: &[usize]| rows.last().map(|&row| alloc(&known.lifetimes.rows[row]));
+            let freed = |rows: &[usize]| rows.iter().map(|&row| course.freed(&known.lifetimes.rows[row])).min();
+            let are_there = |rows: &&[usize]| rows.len() >= MIN_BLOCKS && last(rows) < freed(rows);
+            let together = rows.chunk_by(is_together).filter(are_there);
             self.caches.extend(together.flatten().copied());
         }
         if !self.keeps_graph && !trains {

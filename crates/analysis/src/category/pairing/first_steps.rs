@@ -37,6 +37,9 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             (size, (others / gradients(size)).saturating_sub(stays))
         });
         let states: FxHashMap<u64, usize> = states.collect();
+        if states.is_empty() {
+            return FxHashMap::default();
+        }
         let lead: Vec<u64> = by_age(held, &self.memory.regions)
             .filter(|block| !states.contains_key(&block.size_bytes) && self.is_frozen_size(block.size_bytes))
             .map(|block| block.size_bytes)
@@ -124,10 +127,17 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
 
     /// The first step of each optimizer from an entry on, by the lines that make its intermediates.
     fn first_steps(&self, begin: u32) -> Vec<Step> {
+        /// Steps among which each optimizer has one.
+        const MOST: usize = 16;
+        let later = self.course.steps.iter().filter(|step| step.start >= begin).nth(MOST);
+        let end = later.map_or(self.course.entries, |step| step.start);
         let mut of_place: BTreeMap<highwater_snapshot::StackId, (u32, Vec<(u64, u32)>)> = BTreeMap::new();
         let mut first_free: FxHashMap<u32, u32> = FxHashMap::default();
         for (row, lifetime) in self.lifetimes.rows.iter().enumerate().skip(self.lifetimes.before_recording) {
             let entry = alloc(lifetime);
+            if entry >= end {
+                break;
+            }
             if entry < begin || (self.told)(row) != Origin::Optimizer {
                 continue;
             }
@@ -220,9 +230,9 @@ fn left(order: &[u64], parameters: &FxHashMap<u64, usize>) -> Vec<u64> {
         }
         _ => false,
     };
-    order.iter().for_each(|size| {
+    for size in order {
         take(size);
-    });
+    }
     let mut left: Vec<u64> = Vec::new();
     loop {
         let before = left.len();
