@@ -332,6 +332,8 @@ struct OptimizerScopes<'a> {
     clearings: Vec<&'a Scope>,
     /// Steps that make one iteration: more than one where several optimizers take turns.
     per_iteration: usize,
+    /// A `GradScaler` runs: where gradients overflow, it skips the step.
+    may_skip: bool,
 }
 
 impl<'a> OptimizerScopes<'a> {
@@ -355,7 +357,11 @@ impl<'a> OptimizerScopes<'a> {
             *caller = caller.or_else(|| *callers.get(name)?);
         }
         let per_iteration = turn(&names);
-        Self { steps, clearings, per_iteration }
+        let may_skip = snapshot
+            .frames
+            .iter()
+            .any(|(_, frame)| snapshot.text(frame.filename).replace('\\', "/").contains("torch/amp/grad_scaler.py"));
+        Self { steps, clearings, per_iteration, may_skip }
     }
 
     /// The parts of a range that lie in a step, or in the clearing of gradients after the last of them, in order.
@@ -385,7 +391,30 @@ impl<'a> OptimizerScopes<'a> {
         };
         let in_backward = last.chunk_by(|step, next| !outline.has_forward(step.end, next.start));
         let ends = in_backward.flat_map(|steps| if is_one(steps) { &steps[steps.len() - 1..] } else { steps });
-        ends.map(|step| self.end_of(step, entries)).collect()
+        let mut ends: Vec<usize> = ends.map(|step| self.end_of(step, entries)).collect();
+        if self.may_skip && self.per_iteration == 1 && !ends.is_empty() {
+            ends.extend(self.skipped(outline));
+            ends.sort_unstable();
+        }
+        ends
+    }
+
+    /// Where passes end whose gradients are cleared before any step.
+    fn skipped(&self, outline: &Outline) -> Vec<usize> {
+        let passes = passes(outline);
+        let lies_between = |scopes: &[&Scope], start: usize, end: usize| {
+            let after = scopes.partition_point(|scope| scope.start < start);
+            scopes.get(after).is_some_and(|scope| scope.start < end)
+        };
+        let is_in_step = |pass: &OutlinedPass| {
+            let before = self.steps.partition_point(|step| step.start <= pass.start);
+            self.steps[..before].last().is_some_and(|step| pass.start < step.end)
+        };
+        let skipped = passes.windows(2).filter(|pair| {
+            let (end, next) = (pair[0].end, pair[1].start);
+            !is_in_step(&pair[0]) && lies_between(&self.clearings, end, next) && !lies_between(&self.steps, end, next)
+        });
+        skipped.map(|pair| pair[0].end).collect()
     }
 
     /// Where the iteration of a step ends: after the step, or after the clearing of gradients that follows it at once.

@@ -53,7 +53,8 @@ const MIN_OWN: u64 = 10 << 20;
 const STEP: u64 = 2 << 20;
 
 /// Which of the blocks are parameters, as many of each size as `wanted` says. `orders` are the sizes of gradients in the order in
-/// which passes make them, `modules` those of parameters in the order of the modules, as far as known.
+/// which passes make them, `modules` those of parameters in the order of the modules, as far as known. `told` says of some blocks
+/// whether they are parameters.
 ///
 /// `held` and `regions` ascend by address. The answer is by index into `held`.
 pub(super) fn parameters(
@@ -62,6 +63,7 @@ pub(super) fn parameters(
     wanted: &FxHashMap<u64, usize>,
     orders: &[Vec<u64>],
     modules: &[Vec<u64>],
+    told: &FxHashMap<usize, bool>,
 ) -> Vec<bool> {
     let is_wanted = |block: &Held| wanted.get(&block.size_bytes).is_some_and(|&count| count > 0);
     let reversed = orders.iter().map(|order| order.iter().rev().copied().collect());
@@ -70,11 +72,13 @@ pub(super) fn parameters(
     let mut left = wanted.clone();
     let mut is_parameter = vec![false; held.len()];
     let mut take = |at: usize| {
-        if let Some(count) = left.get_mut(&held[at].size_bytes).filter(|count| **count > 0 && !is_parameter[at]) {
+        let may_be = !is_parameter[at] && told.get(&at) != Some(&false);
+        if let Some(count) = left.get_mut(&held[at].size_bytes).filter(|count| **count > 0 && may_be) {
             *count -= 1;
             is_parameter[at] = true;
         }
     };
+    told.iter().filter(|(_, is_parameter)| **is_parameter).for_each(|(&at, _)| take(at));
     let mut segments = segments(held, regions, &orders, is_wanted);
     let found = |segment: &Segment| Found {
         total_bytes: segment.end_address - segment.address,
@@ -116,7 +120,7 @@ pub(super) fn parameters(
 ///
 /// # Source
 /// PyTorch v2.11, `torch/nn/modules/module.py`, `_apply` and `named_parameters`.
-fn as_moved(order: Vec<u64>) -> impl Iterator<Item = Vec<u64>> {
+pub(super) fn as_moved(order: Vec<u64>) -> impl Iterator<Item = Vec<u64>> {
     /// Parameters that a model has beside its modules, at most.
     const MOST: usize = 3;
     (0..order.len().clamp(1, MOST + 1)).map(move |own| {
@@ -124,6 +128,18 @@ fn as_moved(order: Vec<u64>) -> impl Iterator<Item = Vec<u64>> {
         moved.rotate_left(own);
         moved
     })
+}
+
+/// The blocks in the order of their segments' age, within a segment upwards.
+pub(super) fn by_age<'a>(held: &'a [Held], regions: &[Region]) -> impl Iterator<Item = &'a Held> {
+    let mut order: Vec<(usize, &Held)> = Vec::new();
+    for (region, age) in regions.iter().zip(ages(regions)) {
+        let first = held.partition_point(|block| block.address < region.address);
+        let end = held.partition_point(|block| block.address < region.address.saturating_add(region.total_bytes));
+        order.extend(held[first..end].iter().map(|block| (age, block)));
+    }
+    order.sort_by_key(|row| row.0);
+    order.into_iter().map(|row| row.1)
 }
 
 /// Which of the blocks lie as in a young process: in a segment that was reserved for what it begins with, without a gap before them.
@@ -358,8 +374,9 @@ const CHANGE: f64 = 1.0;
 const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;
 
-/// What the youngest segment costs more than the oldest: parameters are there first.
-const AGE: f64 = 0.95;
+/// What the youngest segment costs more than the oldest, for parameters are there first: as much as one change between neighbours. On
+/// recordings with truth, anything between a third of that and twice as much decides alike.
+const AGE: f64 = CHANGE;
 
 /// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that cannot be one:
 /// what lies together was made at one time.
@@ -449,7 +466,7 @@ mod tests {
         blocks(&mut held, regions[3].address, &[3, 9, 4]);
         let wanted: FxHashMap<u64, usize> = [(3 * MIB, 1), (9 * MIB, 1), (4 * MIB, 1)].into_iter().collect();
         let gradients = [vec![4 * MIB, 9 * MIB, 3 * MIB]];
-        let found = parameters(&held, &regions, &wanted, &gradients, &[]);
+        let found = parameters(&held, &regions, &wanted, &gradients, &[], &FxHashMap::default());
         let of_last: Vec<bool> = held.iter().map(|block| block.address >= regions[3].address).collect();
         assert_eq!(found, of_last);
     }
@@ -475,7 +492,14 @@ mod tests {
         }
         let regions: Vec<Region> = segments.iter().map(|&(at, total, _)| region(at << 24, total)).collect();
         let wanted: FxHashMap<u64, usize> = [(192 * MIB, 2), (8 * MIB, 2)].into_iter().collect();
-        let found = parameters(&held, &regions, &wanted, &[vec![192 * MIB, 8 * MIB, 8 * MIB, 192 * MIB]], &[]);
+        let found = parameters(
+            &held,
+            &regions,
+            &wanted,
+            &[vec![192 * MIB, 8 * MIB, 8 * MIB, 192 * MIB]],
+            &[],
+            &FxHashMap::default(),
+        );
         let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address >> 24).collect();
         assert_eq!(addresses, [0x4a2, 0x4ae, 0x4d8, 0x4d8]);
     }
@@ -503,14 +527,14 @@ mod tests {
         blocks(&mut held, regions[2].address, &[30]);
         held.push(half(4, regions[3].address + MIB / 2));
         let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (MIB / 2, 1)].into_iter().collect();
-        let found = parameters(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]]);
+        let found = parameters(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]], &FxHashMap::default());
         let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address).collect();
         assert_eq!(addresses, [regions[0].address, regions[1].address]);
     }
 
     #[test]
     fn nothing_is_asked_of_nothing() {
-        assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[]).is_empty());
+        assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_empty());
         assert!(lie_as_when_made(&[], &[]).is_empty());
     }
 }

@@ -243,6 +243,16 @@ impl<'a> Case<'a> {
         call_end < self.freed.saturating_add(1) && self.course.modules_between(self.alloc, call_end) > BEHIND_OUTPUT
     }
 
+    /// Whether the model's call that made it has returned while it is there, with something that was made later.
+    pub(crate) fn is_behind_returned(&self) -> bool {
+        self.course.returned(self.alloc) < self.freed.saturating_add(1) && !self.pairing.returned.contains(&self.row)
+    }
+
+    /// Whether it was there before, and went in a step of the optimizer that makes its like anew.
+    pub(crate) fn is_replaced_in_step(&self) -> bool {
+        self.is_before && self.course.step_at(self.freed).is_some() && self.pairing.is_state_size(self.size_bytes)
+    }
+
     /// Whether memory ran out in a call of the model, of which earlier calls kept its like when they returned.
     pub(crate) fn is_kept_by_calls(&self) -> bool {
         self.pairing.kept_by_calls.contains(&self.row)

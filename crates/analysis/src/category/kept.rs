@@ -2,6 +2,8 @@
 //! or a hook steps the parameter and drops the gradient before the pass is over. So the optimizer's work tells of them: of each size
 //! there are a parameter, its state, and in the first case its gradient.
 
+use std::ops::RangeInclusive;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::before::{Held, Region};
@@ -22,6 +24,8 @@ pub(super) struct Kept {
     pub(super) counts: FxHashMap<u64, usize>,
     /// Whether their gradients stay from step to step; else they are gone before a pass is over.
     pub(super) gradients_stay: bool,
+    /// Blocks that the optimizer keeps for each, where that had to be found out.
+    pub(super) states: Option<usize>,
 }
 
 impl Kept {
@@ -35,7 +39,25 @@ impl Kept {
         let gradients_stay = dividing(states + 2) >= dividing(states + 1);
         let each = states + 1 + usize::from(gradients_stay);
         let counts = seen.iter().map(|(&size, seen)| (size, trained(*seen, each))).filter(|&(_, count)| count > 0);
-        Self { counts: counts.collect(), gradients_stay }
+        Self { counts: counts.collect(), gradients_stay, states: None }
+    }
+
+    /// By size, where the optimizer works without intermediates: of the numbers of blocks that it may keep for each parameter, the
+    /// one with which nearly all blocks come out even.
+    pub(super) fn by_name(blocks: &FxHashMap<u64, usize>, states: RangeInclusive<usize>) -> Self {
+        /// Of the bytes.
+        const MIN_PERCENT: u64 = 90;
+        let sum = |of: &dyn Fn(usize) -> bool| {
+            let bytes = blocks.iter().filter(|row| of(*row.1)).map(|(&size, &count)| size.saturating_mul(count as u64));
+            bytes.fold(0, u64::saturating_add)
+        };
+        let even = |each: usize| sum(&|count| count.is_multiple_of(each));
+        let each = states.map(|states| states + 2).max_by_key(|&each| even(each)).unwrap_or(2);
+        if even(each) <= sum(&|_| true) / 100 * MIN_PERCENT {
+            return Self::default();
+        }
+        let counts = blocks.iter().map(|(&size, &count)| (size, count / each)).filter(|row| row.1 > 0);
+        Self { counts: counts.collect(), gradients_stay: true, states: Some(each - 2) }
     }
 
     pub(super) fn count(&self, size_bytes: u64) -> usize {
@@ -120,6 +142,14 @@ mod tests {
         let dropped = Kept::new(&seen(&[(64, 30, 20), (32, 9, 6)]), 2);
         assert!(!dropped.gradients_stay);
         assert_eq!([64, 32].map(|size| dropped.count(size)), [10, 3]);
+    }
+
+    #[test]
+    fn an_optimizer_without_intermediates_is_told_by_blocks_that_come_out_even() {
+        let kept = Kept::by_name(&[(64, 30), (32, 3), (16, 6)].into_iter().collect(), 0..=1);
+        assert_eq!((kept.states, kept.gradients_stay), (Some(1), true));
+        assert_eq!([64, 32, 16].map(|size| kept.count(size)), [10, 1, 2]);
+        assert_eq!(Kept::by_name(&[(64, 1), (32, 5)].into_iter().collect(), 2..=3), Kept::default());
     }
 
     #[test]

@@ -27,19 +27,23 @@ mod kept;
 mod orders;
 pub mod origin;
 mod pairing;
+mod rehearsal;
 mod rows;
 mod rules;
 mod runs;
 mod unfinished;
 mod young;
 
+use highwater_allocator::TorchVersion;
 use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
 
 pub use rules::{RULES, Rule};
 
 use crate::iteration::Iterations;
 use crate::lifetime::{Lifetime, Lifetimes};
+use crate::recorded_settings::recorded_settings;
 use crate::scope::Scope;
+use crate::torch_version::torch_version;
 use before::Region;
 pub use case::Case;
 use course::{Course, Pass};
@@ -207,6 +211,10 @@ impl Categories {
             regions: regions(snapshot, device),
             keeps: keeps(snapshot, scopes),
             sparse: sparse(snapshot, scopes),
+            settings: recorded_settings(
+                snapshot,
+                torch_version(snapshot).rules().first().copied().unwrap_or(TorchVersion::NEWEST),
+            ),
         };
         let pairing = Pairing::new(lifetimes, &course, &memory, (told, stacks), bare.is_some());
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {

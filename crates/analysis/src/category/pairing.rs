@@ -4,11 +4,13 @@ mod caches;
 mod copies;
 mod earlier;
 mod fed;
+mod first_steps;
 mod orders;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use highwater_allocator::Settings;
 use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -79,10 +81,14 @@ pub(crate) struct Pairing {
     fed: Fed,
     /// Without a backward pass: modules keep most of the blocks that they allocate.
     pub(crate) keeps_graph: bool,
+    /// Without a backward pass: rows that calls of the model allocate last of what is there when they return.
+    pub(crate) returned: FxHashSet<usize>,
     /// Blocks of the optimizer's steps that ran out of memory.
     unfinished: Unfinished,
     /// Sizes of the blocks that backward passes leave behind. A sparse gradient's size is no parameter's.
     left_by_passes: FxHashSet<u64>,
+    /// Sizes of the blocks that the optimizer makes and keeps.
+    state_sizes: FxHashSet<u64>,
     /// The most bytes that outlive one backward pass.
     gradient_bytes: u64,
     /// The most bytes of buckets at once, counted as those that are never freed.
@@ -162,6 +168,8 @@ pub(crate) struct Memory<'a> {
     pub(crate) keeps: Keeps,
     /// The same of optimizers that get sparse gradients, least first: one of these numbers.
     pub(crate) sparse: Vec<usize>,
+    /// Of the allocator.
+    pub(crate) settings: Settings,
 }
 
 /// How many blocks optimizers keep for a parameter, as far as their names tell.
@@ -221,8 +229,19 @@ impl<T> Known<'_, T> {
             let of = self.of_size.get(&size).filter(|of| of.is_stepped_without_gradients())?;
             Some((size, Seen { blocks, stepped: of.stepped }))
         });
-        let kept = Kept::new(&seen.collect(), self.memory.keeps.of_adam());
-        if self.orders.is_empty() {
+        let seen: FxHashMap<u64, Seen> = seen.collect();
+        let mut kept = Kept::new(&seen, self.memory.keeps.of_adam());
+        if seen.is_empty()
+            && self.orders.iter().flatten().all(|&size| size < MIN_LEFT)
+            && let Keeps::Told { least, most } = self.memory.keeps
+        {
+            let is_made_in_pass = |size: &u64| {
+                self.of_size.get(size).is_some_and(|of| of.is_made_in_pass && of.gradients == 0 && of.built == 0)
+            };
+            let blocks = there.iter().filter(|(size, _)| is_made_in_pass(size));
+            kept = Kept::by_name(&blocks.map(|(&size, &blocks)| (size, blocks)).collect(), least..=most);
+        }
+        if self.orders.iter().flatten().all(|&size| kept.count(size) == 0) {
             let mut order = std::mem::take(&mut self.scratch);
             order.retain(|&size| kept.count(size) > 0);
             self.add_order(order);
@@ -293,6 +312,7 @@ impl Pairing {
         pairing.find_workspaces(&known);
         let is_left = |&(&size, of): &(&u64, &OfSize)| size >= MIN_LEFT && of.gradients > 0;
         pairing.left_by_passes.extend(known.of_size.iter().filter(is_left).map(|(&size, _)| size));
+        pairing.state_sizes.extend(known.of_size.iter().filter(|(_, of)| of.states > 0).map(|(&size, _)| size));
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
         pairing
@@ -300,6 +320,11 @@ impl Pairing {
 
     pub(crate) fn is_left_by_passes(&self, size_bytes: u64) -> bool {
         self.left_by_passes.contains(&size_bytes)
+    }
+
+    /// Whether the optimizer's steps make blocks of a size that stay.
+    pub(crate) fn is_state_size(&self, size_bytes: u64) -> bool {
+        self.state_sizes.contains(&size_bytes)
     }
 
     pub(crate) fn is_parameter_size(&self, size_bytes: u64) -> bool {

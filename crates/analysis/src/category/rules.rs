@@ -334,8 +334,8 @@ pub const RULES: &[Rule] = &[
         Activation,
         "saved-by-graph",
         &[Module, Compiled],
-        "no backward pass follows, but modules keep most of their allocations: saved for one",
-        |case| !case.trains() && case.is_kept_by_call() && case.keeps_graph(),
+        "no backward pass follows, but modules keep most of their allocations: saved for one, but for the last, which the call returns",
+        |case| !case.trains() && case.keeps_graph() && (case.is_kept_by_call() || case.is_behind_returned()),
     ),
     rule(
         Cache,
@@ -358,6 +358,13 @@ pub const RULES: &[Rule] = &[
         &[Untold],
         "allocated before the recording, and freed by the first backward pass",
         |case| case.is_before && case.is_saved(),
+    ),
+    rule(
+        OptimizerState,
+        "replaced-in-step",
+        &[Untold],
+        "allocated before the recording, and freed in a step of the optimizer, which makes a block of this size to keep",
+        |case| case.is_replaced_in_step(),
     ),
     rule(
         Gradient,

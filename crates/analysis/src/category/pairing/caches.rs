@@ -24,16 +24,16 @@ impl Pairing {
         let mut trains = false;
         let (mut made, mut kept) = (0, 0);
         let mut kept_at: FxHashMap<StackId, usize> = FxHashMap::default();
-        // What the program makes between two calls belongs together: a tensor from each call is no cache.
         let (mut outlived, mut kept_rows) = (FxHashMap::<StackId, usize>::default(), Vec::new());
-        let mut by_place: FxHashMap<(StackId, u64, Option<u32>), Vec<usize>> = FxHashMap::default();
+        let mut by_place: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
         let mut at_dump: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
         // What the program makes between two calls in place of what modules have kept: a cache that is reordered.
         let mut turns: FxHashMap<(StackId, Option<u32>), Vec<usize>> = FxHashMap::default();
         let mut kept_sizes: FxHashSet<u64> = FxHashSet::default();
+        let end_of = |row: usize| course.returned(alloc(&known.lifetimes.rows[row]));
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
-            let place = (lifetime.stack, lifetime.requested_bytes, course.module_after(alloc));
+            let place = (lifetime.stack, lifetime.requested_bytes);
             match (known.told)(row) {
                 Origin::Module | Origin::Compiled if lifetime.alloc().is_none() => {
                     at_dump.entry(known.stacks.place(lifetime.stack)).or_default().push(row);
@@ -69,11 +69,25 @@ impl Pairing {
         // What is kept once may be an output.
         kept_at.retain(|_, count| *count > 1);
         self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
+        let last = kept_rows.chunk_by(|a, b| end_of(a.0) == end_of(b.0)).filter_map(|call| call.last());
+        self.returned.extend(last.map(|&(row, _)| row));
         if !self.keeps_graph && !trains {
             let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
             self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
         }
-        self.caches.extend(by_place.into_values().filter(|rows| rows.len() >= MIN_BLOCKS).flatten());
+        // What the program makes between two calls belongs together, and what it makes of a layer each: a tensor from each call is no
+        // cache.
+        let is_together = |&a: &usize, &b: &usize| {
+            let [a, b] = [a, b].map(|row| alloc(&known.lifetimes.rows[row]));
+            course.modules_between(a, b) <= BEHIND_OUTPUT
+        };
+        for rows in by_place.values() {
+            let last = |rows: &[usize]| rows.last().map(|&row| alloc(&known.lifetimes.rows[row]));
+            let freed = |rows: &[usize]| rows.iter().map(|&row| course.freed(&known.lifetimes.rows[row])).min();
+            let are_there = |rows: &&[usize]| rows.len() >= MIN_BLOCKS && last(rows) < freed(rows);
+            let together = rows.chunk_by(is_together).filter(are_there);
+            self.caches.extend(together.flatten().copied());
+        }
         if !self.keeps_graph && !trains {
             let is_kept = |row: &usize| kept_sizes.contains(&known.lifetimes.rows[*row].requested_bytes);
             let is_reordered = |rows: &Vec<usize>| rows.len() >= MIN_BLOCKS && rows.iter().all(is_kept);

@@ -1,10 +1,11 @@
 //! What was there before the recording and stays: as many parameters of each size as pair up, the rest the optimizer's.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
 use crate::category::before::{self, Held};
 use crate::category::origin::Origin;
+use crate::category::rehearsal::Role;
 use crate::category::runs::Longest;
 use crate::category::{kept, rows};
 use crate::lifetime::Lifetime;
@@ -54,7 +55,7 @@ impl Pairing {
         telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
         let is_workspace = |size: u64| WORKSPACES.contains(&size);
         let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
-        let states = match known.memory.keeps {
+        let states = kept.states.unwrap_or_else(|| match known.memory.keeps {
             // A copy of the parameters counts like more state, so state has to lie like it.
             Keeps::Told { least, most } if least >= ADAM => {
                 let is_more =
@@ -63,7 +64,7 @@ impl Pairing {
             }
             Keeps::Told { least, most } => by_count.clamp(least, most),
             Keeps::Several | Keeps::Untold => by_count,
-        };
+        });
         // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
         let others = |size: u64, count: usize| {
             let gradients = gradients(size);
@@ -91,8 +92,10 @@ impl Pairing {
                 (size, count.min(least.max(count.saturating_sub(others))))
             })
             .collect();
-        let found =
-            before::parameters(&held, &known.memory.regions, &wanted, &known.orders, &known.module_orders(&there));
+        let modules = known.module_orders(&there);
+        let roles = known.rehearsed(&held, &wanted, gradients, &kept, &modules);
+        let told = roles.iter().map(|(&index, &role)| (index, role == Role::Parameter)).collect();
+        let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders, &modules, &told);
         let fresh = before::lie_as_when_made(&held, &known.memory.regions);
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
         let pairs_at =
@@ -139,10 +142,24 @@ impl Pairing {
             }
         }
         if kept.gradients_stay {
-            held.retain(|block| kept.count(block.size_bytes) > 0 && self.states.contains(&block.row));
-            for index in kept::gradients(&held, &known.memory.regions, kept.counts) {
-                self.states.remove(&held[index].row);
-                self.kept_gradients.insert(held[index].row);
+            let mut counts = kept.counts;
+            let of = |role: Role| roles.iter().filter(move |row| *row.1 == role).map(|row| held[*row.0]);
+            let mut found: Vec<usize> = Vec::new();
+            for block in of(Role::Gradient).filter(|block| self.states.contains(&block.row)) {
+                if let Some(count) = counts.get_mut(&block.size_bytes).filter(|count| **count > 0) {
+                    *count -= 1;
+                    found.push(block.row);
+                }
+            }
+            let told: FxHashSet<usize> = of(Role::State).map(|block| block.row).chain(found.iter().copied()).collect();
+            held.retain(|block| {
+                counts.contains_key(&block.size_bytes) && self.states.contains(&block.row) && !told.contains(&block.row)
+            });
+            let left = kept::gradients(&held, &known.memory.regions, counts);
+            found.extend(left.into_iter().map(|index| held[index].row));
+            for row in found {
+                self.states.remove(&row);
+                self.kept_gradients.insert(row);
             }
         }
     }
@@ -179,7 +196,8 @@ impl Pairing {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        for (block, is_parameter) in held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[], &[]))
+        for (block, is_parameter) in
+            held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[], &[], &FxHashMap::default()))
         {
             if is_parameter {
                 self.parameters.insert(block.row)

@@ -57,7 +57,7 @@ impl Tables {
 }
 
 /// The order of parameters that a line goes through which makes several blocks for each: one by one, or all of them several times.
-fn each_once(order: Vec<u64>, gradients: impl Fn(&u64) -> usize) -> Vec<u64> {
+pub(super) fn each_once(order: Vec<u64>, gradients: impl Fn(&u64) -> usize) -> Vec<u64> {
     let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
     for &size in &order {
         *counts.entry(size).or_default() += 1;

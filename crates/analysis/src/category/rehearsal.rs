@@ -1,0 +1,417 @@
+//! The first steps of the process, rehearsed.
+//!
+//! PyTorch's allocator is deterministic, and every iteration requests the same. So the blocks that were there before the recording
+//! lie where a rehearsal puts them: the parameters are allocated in the order of the modules, in an allocator that holds nothing, then
+//! follow the recorded requests, and the first step of each optimizer makes its state. Of a segment whose blocks come out as they lie
+//! at the dump, each block is for what it was allocated in the rehearsal.
+//!
+//! The driver's addresses decide between free blocks of one size, so the segments are those of the recording, the oldest first.
+
+use std::cmp::Reverse;
+
+use highwater_allocator::{AddressPolicy, Allocator, BlockId, ScriptedRange, Settings, VirtualDevice};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ages::ages;
+use super::before::{Held, Region, SMALL};
+
+/// What a block was allocated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Role {
+    Parameter,
+    State,
+    /// That stays from step to step.
+    Gradient,
+}
+
+/// An entry of the recording that allocates or frees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) entry: u32,
+    /// The lifetime's row.
+    pub(super) row: usize,
+    pub(super) size_bytes: u64,
+    pub(super) stream: u64,
+    pub(super) is_free: bool,
+}
+
+/// The first step of an optimizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) start: u32,
+    /// Where it first frees something.
+    pub(super) first_free: u32,
+    /// Its parameters: their sizes, each with the entry of the first intermediate that is made for it. Empty where none shows.
+    pub(super) parameters: Vec<(u64, u32)>,
+}
+
+/// When an optimizer makes its state in its first step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// In its constructor, when the parameters are there.
+    Before,
+    /// At once.
+    First,
+    /// After the intermediates, as SGD makes its momentum.
+    Last,
+    /// With each parameter, before its intermediates.
+    Each,
+}
+
+/// The recorded requests, and what the first iteration makes beside them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Play {
+    /// In order.
+    pub(super) events: Vec<Event>,
+    /// In order.
+    pub(super) steps: Vec<Step>,
+    /// Rows that stay as gradients the first time.
+    pub(super) gradients: FxHashSet<usize>,
+    /// Blocks that an optimizer keeps for a parameter, by size; of every size of a parameter.
+    pub(super) states: FxHashMap<u64, usize>,
+}
+
+/// An order in which parameters were allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    /// As the optimizer has them.
+    pub(super) parameters: Vec<u64>,
+    /// All that was allocated, frozen blocks too.
+    pub(super) moved: Vec<u64>,
+}
+
+/// The blocks of one segment: its bytes, and the offset and bytes of each block.
+type Lain = (u64, Vec<(u64, u64)>);
+
+/// How much of the bytes of a pool has to lie as in the rehearsal.
+const MIN_PERCENT: u64 = 70;
+
+/// The roles of the blocks that lie as in the best rehearsal, by their index in `held`, which ascends by address.
+pub(super) fn rehearse(
+    play: &Play,
+    orders: &[Order],
+    settings: &Settings,
+    regions: &[Region],
+    held: &[Held],
+) -> FxHashMap<usize, Role> {
+    /// Orders that are rehearsed to their end.
+    const MOST: usize = 4;
+    /// Entries of all rehearsals.
+    const MAX_EVENTS: usize = 400_000;
+    let stage = Stage::new(settings, regions, held, |size| play.states.contains_key(&size));
+    if stage.is_expandable || stage.bytes == [0, 0] {
+        return FxHashMap::default();
+    }
+    let mut ranked: Vec<(u64, &Order)> = orders.iter().map(|order| (stage.begun_bytes(&order.moved), order)).collect();
+    ranked.sort_by_key(|row| Reverse(row.0));
+    let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
+    let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
+    let most = MAX_EVENTS / play.events.len().max(1);
+    let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
+    for (order, moment) in runs.take(most) {
+        let acted = stage.act(order, Some((play, moment)));
+        for (is_large, best) in best.iter_mut().enumerate() {
+            let found = stage.compare(&acted, is_large == 1);
+            if found.0 > best.0 {
+                *best = found;
+            }
+        }
+        if best[1].0 == stage.bytes[1] {
+            break;
+        }
+    }
+    let is_like = |(pool, best): &(usize, (u64, _))| best.0 > stage.bytes[*pool] / 100 * MIN_PERCENT;
+    best.into_iter().enumerate().filter(is_like).flat_map(|(_, best)| best.1).collect()
+}
+
+/// A block of a rehearsal.
+#[derive(Clone, Copy, Debug)]
+struct Acted {
+    address: u64,
+    size_bytes: u64,
+    role: Role,
+}
+
+/// The recording's segments, and how blocks lie in them.
+struct Stage<'a> {
+    settings: &'a Settings,
+    script: Vec<ScriptedRange>,
+    /// By address: of each segment its bytes.
+    segments: Vec<(u64, u64)>,
+    /// By layout, the indices of the blocks of each segment that has it.
+    lain: FxHashMap<Lain, Vec<Vec<usize>>>,
+    /// The layouts by the bytes of the segment and of its first block, each with how many have it.
+    by_begin: FxHashMap<(u64, u64), Vec<(Lain, usize)>>,
+    /// Of the small pool, and of the large one.
+    bytes: [u64; 2],
+    is_expandable: bool,
+    /// Of the blocks.
+    addresses: Vec<u64>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(settings: &'a Settings, regions: &[Region], held: &[Held], is_of: impl Fn(u64) -> bool) -> Self {
+        let mut by_age: Vec<(usize, &Region)> = ages(regions).into_iter().zip(regions).collect();
+        by_age.sort_unstable_by_key(|row| row.0);
+        let script =
+            by_age.iter().map(|(_, region)| ScriptedRange { bytes: region.total_bytes, address: region.address });
+        let segments: Vec<(u64, u64)> = regions.iter().map(|region| (region.address, region.total_bytes)).collect();
+        let mut bytes = [0_u64; 2];
+        let mut of_segment: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+        for (index, block) in held.iter().enumerate().filter(|(_, block)| is_of(block.size_bytes)) {
+            let Some((start, _)) = segment_of(&segments, block.address) else { continue };
+            of_segment.entry(start).or_default().push(index);
+            let of_pool = &mut bytes[usize::from(block.size_bytes > SMALL)];
+            *of_pool = of_pool.saturating_add(block.size_bytes);
+        }
+        let mut lain: FxHashMap<Lain, Vec<Vec<usize>>> = FxHashMap::default();
+        for blocks in of_segment.into_values() {
+            let of = |&index: &usize| (held[index].address, held[index].size_bytes);
+            lain.entry(layout(&segments, blocks.iter().map(of))).or_default().push(blocks);
+        }
+        let mut by_begin: FxHashMap<(u64, u64), Vec<(Lain, usize)>> = FxHashMap::default();
+        for (lain, alike) in &lain {
+            by_begin.entry((lain.0, lain.1[0].1)).or_default().push((lain.clone(), alike.len()));
+        }
+        Self {
+            by_begin,
+            settings,
+            script: script.collect(),
+            segments,
+            lain,
+            bytes,
+            addresses: held.iter().map(|block| block.address).collect(),
+            is_expandable: settings.expandable_segments || regions.iter().any(|region| region.is_expandable),
+        }
+    }
+
+    /// What is there when the parameters have been allocated and, with a play, when it is over.
+    fn act(&self, order: &Order, play: Option<(&Play, Moment)>) -> Vec<Acted> {
+        let policy = AddressPolicy::Script(self.script.clone());
+        let mut allocator = Allocator::new(VirtualDevice::new(1 << 60, 0, policy), self.settings.clone(), ());
+        let mut made: Vec<(BlockId, u64, Role)> = Vec::new();
+        let main = play.and_then(|(play, _)| play.events.first()).map_or(0, |event| event.stream);
+        let mut allocate = |size| Some((allocator.malloc(size, main).ok()??, size, Role::Parameter));
+        made.extend(order.moved.iter().filter_map(|&size| allocate(size)));
+        if let Some((play, moment)) = play {
+            let mut states = play.made(order, moment).into_iter().peekable();
+            let mut there: FxHashMap<usize, BlockId> = FxHashMap::default();
+            for event in &play.events {
+                while let Some((_, size)) = states.next_if(|&(entry, _)| entry <= event.entry) {
+                    made.extend(allocator.malloc(size, main).ok().flatten().map(|block| (block, size, Role::State)));
+                }
+                if !event.is_free {
+                    let Ok(Some(block)) = allocator.malloc(event.size_bytes, event.stream) else { continue };
+                    if play.gradients.contains(&event.row) {
+                        made.push((block, event.size_bytes, Role::Gradient));
+                    } else {
+                        there.insert(event.row, block);
+                    }
+                } else if let Some(block) = there.remove(&event.row) {
+                    allocator.free(block);
+                }
+            }
+            for (_, size) in states {
+                made.extend(allocator.malloc(size, main).ok().flatten().map(|block| (block, size, Role::State)));
+            }
+        }
+        let acted = made.into_iter().map(|(block, size_bytes, role)| Acted {
+            address: allocator.address(block),
+            size_bytes,
+            role,
+        });
+        acted.collect()
+    }
+
+    /// Bytes of the segments that begin with the blocks that they have when the parameters have been allocated.
+    fn begun_bytes(&self, moved: &[u64]) -> u64 {
+        let acted = self.act(&Order { parameters: Vec::new(), moved: moved.to_vec() }, None);
+        let mut begun = 0_u64;
+        for ((segment_bytes, blocks), alike) in self.layouts(&acted) {
+            let there = self.by_begin.get(&(segment_bytes, blocks[0].1)).map_or(&[][..], Vec::as_slice);
+            let there: usize =
+                there.iter().filter(|(lain, _)| lain.1.starts_with(&blocks)).map(|(_, count)| count).sum();
+            let of_one = blocks.iter().map(|block| block.1).fold(0, u64::saturating_add);
+            begun = begun.saturating_add(of_one.saturating_mul(there.min(alike.len()) as u64));
+        }
+        begun
+    }
+
+    /// Roles by layout.
+    fn layouts(&self, acted: &[Acted]) -> FxHashMap<Lain, Vec<Vec<Role>>> {
+        let mut of_segment: FxHashMap<u64, Vec<&Acted>> = FxHashMap::default();
+        for block in acted {
+            if let Some((start, _)) = segment_of(&self.segments, block.address) {
+                of_segment.entry(start).or_default().push(block);
+            }
+        }
+        let mut layouts: FxHashMap<Lain, Vec<Vec<Role>>> = FxHashMap::default();
+        for mut blocks in of_segment.into_values() {
+            blocks.sort_unstable_by_key(|block| block.address);
+            let lain = layout(&self.segments, blocks.iter().map(|block| (block.address, block.size_bytes)));
+            layouts.entry(lain).or_default().push(blocks.iter().map(|block| block.role).collect());
+        }
+        layouts
+    }
+
+    /// The bytes of one pool that lie as acted, and of these the roles. Of layouts that several roles have, the addresses decide if
+    /// the others are a third of the bytes, and most lie at theirs.
+    fn compare(&self, acted: &[Acted], is_large: bool) -> (u64, FxHashMap<usize, Role>) {
+        let at: FxHashMap<u64, (u64, Role)> =
+            acted.iter().map(|block| (block.address, (block.size_bytes, block.role))).collect();
+        let told = |blocks: &[usize], lain: &Lain| -> Option<Vec<Role>> {
+            let of = |(&index, block): (&usize, &(u64, u64))| {
+                at.get(&self.addresses[index]).filter(|at| at.0 == block.1).map(|at| at.1)
+            };
+            blocks.iter().zip(&lain.1).map(of).collect()
+        };
+        let mut in_doubt: Vec<(usize, Role)> = Vec::new();
+        // Of what is not in doubt, the bytes, and those that lie at their address.
+        let (mut sure, mut at_address) = (0_u64, 0_u64);
+        let (mut bytes, mut roles) = (0_u64, FxHashMap::default());
+        for (lain, acted) in self.layouts(acted) {
+            if (lain.1[0].1 > SMALL) != is_large {
+                continue;
+            }
+            let Some(recorded) = self.lain.get(&lain) else { continue };
+            let of_one: u64 = lain.1.iter().map(|block| block.1).fold(0, u64::saturating_add);
+            bytes = bytes.saturating_add(of_one.saturating_mul(recorded.len().min(acted.len()) as u64));
+            if recorded.len() <= acted.len() && acted.iter().all(|roles| *roles == acted[0]) {
+                for blocks in recorded {
+                    sure = sure.saturating_add(of_one);
+                    if told(blocks, &lain).as_ref() == Some(&acted[0]) {
+                        at_address = at_address.saturating_add(of_one);
+                    }
+                    roles.extend(blocks.iter().copied().zip(acted[0].iter().copied()));
+                }
+            } else {
+                for blocks in recorded {
+                    if let Some(told) = told(blocks, &lain).filter(|told| acted.contains(told)) {
+                        in_doubt.extend(blocks.iter().copied().zip(told));
+                    }
+                }
+            }
+        }
+        if sure > bytes / 3 && at_address > sure / 100 * MIN_PERCENT {
+            roles.extend(in_doubt);
+        }
+        (bytes, roles)
+    }
+}
+
+impl Play {
+    /// What optimizers make in their first steps, each with the entry before which they do.
+    fn made(&self, order: &Order, moment: Moment) -> Vec<(u32, u64)> {
+        let mut made: Vec<(u32, u64)> = Vec::new();
+        for step in &self.steps {
+            let untold: Vec<(u64, u32)>;
+            let parameters = if step.parameters.is_empty() {
+                untold = order.parameters.iter().map(|&size| (size, step.start)).collect();
+                &untold
+            } else {
+                &step.parameters
+            };
+            for &(size, entry) in parameters {
+                let entry = match moment {
+                    Moment::Before => 0,
+                    Moment::First => step.start,
+                    Moment::Last => step.first_free,
+                    Moment::Each => entry,
+                };
+                let states = self.states.get(&size).copied().unwrap_or(0);
+                made.extend(std::iter::repeat_n((entry, size), states));
+            }
+        }
+        made.sort_by_key(|row| row.0);
+        made
+    }
+}
+
+/// The segment that an address lies in: its begin and its bytes.
+fn segment_of(segments: &[(u64, u64)], address: u64) -> Option<(u64, u64)> {
+    let after = segments.partition_point(|segment| segment.0 <= address);
+    segments[..after].last().copied().filter(|&(start, bytes)| address - start < bytes)
+}
+
+/// How blocks of one segment lie, which ascend by address.
+fn layout(segments: &[(u64, u64)], blocks: impl Iterator<Item = (u64, u64)>) -> Lain {
+    let mut total = 0;
+    let blocks = blocks.filter_map(|(address, size)| {
+        let (start, bytes) = segment_of(segments, address)?;
+        total = bytes;
+        Some((address - start, size))
+    });
+    let blocks = blocks.collect();
+    (total, blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_allocator::TorchVersion;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn region(at: u64, mib: u64) -> Region {
+        Region { address: at * MIB, total_bytes: mib * MIB, is_expandable: false }
+    }
+
+    fn held(blocks: &[(u64, u64)]) -> Vec<Held> {
+        let of =
+            |&(at, mib): &(u64, u64)| Held { row: 0, address: at * MIB, size_bytes: mib * MIB, block_bytes: mib * MIB };
+        blocks.iter().map(of).collect()
+    }
+
+    fn event(entry: u32, row: usize, mib: u64, is_free: bool) -> Event {
+        Event { entry, row, size_bytes: mib * MIB, stream: 0, is_free }
+    }
+
+    /// Parameters of 3 and 4 MiB in a segment; a gradient of each that stays, among what the pass frees; and two blocks of state for
+    /// each.
+    fn play() -> Play {
+        Play {
+            events: vec![
+                event(0, 0, 9, false),
+                event(1, 1, 4, false),
+                event(2, 2, 5, false),
+                event(3, 3, 3, false),
+                event(4, 1, 4, true),
+                event(5, 3, 3, true),
+                event(6, 0, 9, true),
+                event(7, 2, 5, true),
+                event(8, 4, 3, false),
+                event(9, 4, 3, true),
+            ],
+            steps: vec![Step { start: 8, first_free: 9, parameters: vec![(3 * MIB, 8), (4 * MIB, 8)] }],
+            gradients: [1, 3].into_iter().collect(),
+            states: [(3 * MIB, 2), (4 * MIB, 2)].into_iter().collect(),
+        }
+    }
+
+    fn rehearsed(held: &[Held], moved: &[u64]) -> Vec<Option<Role>> {
+        let sizes: Vec<u64> = moved.iter().map(|mib| mib * MIB).collect();
+        let orders = [Order { parameters: sizes.clone(), moved: sizes }];
+        let settings = Settings::new(TorchVersion::v2(11));
+        let roles = rehearse(&play(), &orders, &settings, &[region(0, 20), region(64, 20)], held);
+        (0..held.len()).map(|index| roles.get(&index).copied()).collect()
+    }
+
+    #[test]
+    fn blocks_that_lie_as_rehearsed_are_what_they_were_allocated_for() {
+        use Role::{Gradient, Parameter, State};
+        // The older segment lies higher: parameters, then the activation's hole with state in it, then the first gradient.
+        let blocks = [(0, 4), (4, 4), (12, 3), (64, 3), (67, 4), (71, 3), (74, 3), (80, 4)];
+        let roles = [State, State, Gradient, Parameter, Parameter, State, State, Gradient];
+        let found = rehearsed(&held(&blocks), &[3, 4]);
+        let expected = roles.map(Some);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_lies_otherwise_is_left_to_other_rules() {
+        let blocks = [(0, 3), (3, 4), (8, 4), (12, 3), (64, 3), (67, 3), (71, 4), (75, 4)];
+        assert!(rehearsed(&held(&blocks), &[4, 3]).iter().all(Option::is_none));
+        assert!(rehearsed(&[], &[3, 4]).is_empty());
+    }
+}
