@@ -79,7 +79,7 @@ describe.skipIf(!existsSync(CALCULATOR))('the calculator', () => {
     await page.locator('#lora-rank-number').fill('8');
     await page.locator('#sharding').selectOption({label: 'FSDP 2'});
     await page.locator('#world-size-number').fill('4');
-    await page.locator('.cards').getByRole('button', {name: 'a100-40'}).click();
+    await page.locator('.cards').getByRole('button', {name: 'A100-SXM4-40GB'}).click();
     const last = await calculator.agreed();
 
     const again = await Calculator.open(browser, await calculator.address());

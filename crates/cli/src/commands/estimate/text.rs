@@ -93,8 +93,8 @@ fn chosen_card(view: &EstimateView) -> Option<Text> {
     };
     let spare = size(card.spare_bytes.unsigned_abs());
     let of = if card.spare_bytes < 0 { "missing" } else { "to spare" };
-    let all = size(card.memory_bytes);
-    Some(Text::styled(format!("{verdict} {}", gpu(card.name)), style).and(format!(": {spare} of {all} {of}."), PLAIN))
+    let name = format!("{verdict} {} ({})", gpu(card.name), size(card.memory_bytes));
+    Some(Text::styled(name, style).and(format!(": {spare} {of}."), PLAIN))
 }
 
 /// The cards that it fits, the smallest first.
