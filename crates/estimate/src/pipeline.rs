@@ -21,7 +21,7 @@ pub struct Pipeline {
     pub doubles_batch: bool,
     /// Tokens of a text.
     pub text_tokens: u64,
-    /// Whether a VAE in float16 whose configuration asks for it decodes in float32.
+    /// Whether a VAE in float16 decodes in float32 where its configuration says so.
     pub upcasts_decoder: bool,
 }
 
@@ -57,7 +57,7 @@ impl Role {
     }
 }
 
-/// Sides of the image where nobody says.
+/// Sides of the image without `--height` and `--width`.
 pub(crate) const SIDE: u64 = 1024;
 
 /// A model's bytes.

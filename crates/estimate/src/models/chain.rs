@@ -16,7 +16,7 @@ use crate::tape::{Tape, Tensor};
 pub(crate) struct ChainModel {
     chain: Rc<Chain>,
     weights: Vec<Vec<Tensor>>,
-    /// For each step the values that nobody takes after it.
+    /// For each step the values that no step takes after it.
     last_uses: Vec<Vec<usize>>,
 }
 
