@@ -21,7 +21,7 @@ pub struct Pipeline {
     pub doubles_batch: bool,
     /// Tokens of a text.
     pub text_tokens: u64,
-    /// Whether a VAE in float16 whose configuration asks for it decodes in float32.
+    /// Whether a VAE in float16 decodes in float32 where its configuration says so.
     pub upcasts_decoder: bool,
 }
 
@@ -57,7 +57,7 @@ impl Role {
     }
 }
 
-/// Sides of the image where nobody says.
+/// Sides of the image without `--height` and `--width`.
 pub(crate) const SIDE: u64 = 1024;
 
 /// A model's bytes.
@@ -158,8 +158,12 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
         .collect();
     terms.push(term(highest.map_or("", |share| share.label), Category::Temporary, temporary));
     terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
-    // Weights are exact; a forward pass may need half as much or half as much again.
-    let band = temporary / 2;
+    // Weights are exact, and the forward pass of each model is within a quarter.
+    let at = |quarters: u64| {
+        let peak_of = |share: &Share| resident(share).saturating_add(share.temporary / 4 * quarters);
+        shares.iter().map(peak_of).max().unwrap_or(0)
+    };
+    let (low, high) = (at(3), at(5));
     let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
     let mut assumptions = architecture.assumptions.clone();
     assumptions.push(format!(
@@ -185,10 +189,10 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
         breakdown: Breakdown { parameter: weights, temporary, ..Breakdown::default() },
         terms,
         error_band: ErrorBand {
-            low_bytes: peak.saturating_sub(band),
-            high_bytes: peak.saturating_add(band),
-            percent: percent(band, peak),
-            evidence: "the weights exactly, a forward pass from the shapes of its layers, within a half",
+            low_bytes: low,
+            high_bytes: high,
+            percent: percent(high.saturating_sub(peak), peak),
+            evidence: "weights exactly, forward passes from the shapes of their layers, within a quarter",
         },
         assumptions,
     }

@@ -16,7 +16,7 @@ use crate::tape::{Tape, Tensor};
 pub(crate) struct ChainModel {
     chain: Rc<Chain>,
     weights: Vec<Vec<Tensor>>,
-    /// For each step the values that nobody takes after it.
+    /// For each step the values that no step takes after it.
     last_uses: Vec<Vec<usize>>,
 }
 
@@ -95,7 +95,7 @@ impl ChainModel {
             Op::Add => tape.add(step.name, inputs.first()?, inputs.get(1)?),
             Op::AddInto => tape.add_in_place(inputs.first()?, inputs.get(1)?),
             Op::Join => tape.cat(step.name, &inputs.iter().collect::<Vec<_>>(), shape),
-            Op::Dropout(share) => return Some(tape.dropout(step.part, inputs.first()?.clone(), share)),
+            Op::Dropout(part) => return Some(tape.dropout(step.part, inputs.first()?.clone(), part)),
             Op::Pool => {
                 let places = tape.alloc("places of the maxima", shape, DType::Int64);
                 let kept = tape.records(&[inputs.first()?]).then(|| tape.save(&places));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 type Config = fn() -> Value;
 
-/// Names of whole pipelines: the name of their transformer or UNet, and `-pipeline`.
+/// Names of whole pipelines: the name of their transformer or `UNet`, and `-pipeline`.
 pub(super) const PIPELINES: &[(&str, Config)] = &[
     // black-forest-labs/FLUX.1-schnell.
     ("flux.1-schnell-pipeline", || {

@@ -82,10 +82,10 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     }))?;
     let model_type = map.get("model_type").and_then(Value::as_str).unwrap_or("unknown");
     if let Some(class) = map.get("_class_name").and_then(Value::as_str) {
-        return match class.ends_with("Pipeline") {
-            true => pipeline::pipeline(class, map),
-            false => of_diffusers(class, map, None),
-        };
+        if class.ends_with("Pipeline") {
+            return pipeline::pipeline(class, map);
+        }
+        return of_diffusers(class, map, None);
     }
     let text = map.get("text_config").and_then(Value::as_object);
     let has_images = map.get("vision_config").is_some_and(Value::is_object);

@@ -1,4 +1,4 @@
-//! Diffusers' convolutional networks: UNets that denoise, and the autoencoder between pixels and latents.
+//! Diffusers' convolutional networks: `UNet`s that denoise, and the autoencoder between pixels and latents.
 //!
 //! # Source
 //! diffusers 0.42, `models/unets/unet_2d_condition.py`, `unet_2d.py`, `unet_2d_blocks.py`, `models/resnet.py`,
@@ -380,10 +380,10 @@ pub(super) fn autoencoder(class: &str, fields: &mut Fields<'_>, way: Way) -> Res
             draft.part = "embedding";
             let mut x = draft.convolution("encoder.conv_in", pixels, Window::new(channels[0], 3));
             let mut work = Blocks { draft: &mut draft, time: None, text: None, is_linear: false };
-            for at in 0..blocks {
+            for (at, width) in channels.iter().enumerate() {
                 let of_block = x;
                 for layer in 0..layers {
-                    x = work.residual(&format!("encoder.down_blocks.{at}.resnets.{layer}."), x, channels[at]);
+                    x = work.residual(&format!("encoder.down_blocks.{at}.resnets.{layer}."), x, *width);
                 }
                 if at + 1 < blocks {
                     x = work.smaller(&format!("encoder.down_blocks.{at}.downsamplers.0."), x);
