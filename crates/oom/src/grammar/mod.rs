@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
         assert_eq!(
             failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
-            Some((Place::Device, None))
+            Some((Place::Device, Some(4096)))
         );
     }
 
