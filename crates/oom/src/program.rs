@@ -7,7 +7,7 @@ pub enum Program {
     Compiler,
     /// Whisper in C++.
     Whisper,
-    /// llama.cpp and what is built on it.
+    /// llama.cpp and programs that are built on it.
     Llama,
     /// MLX, on a Mac.
     Mlx,

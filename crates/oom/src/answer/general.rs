@@ -1,4 +1,4 @@
-//! Failures that the grammar alone tells: what helps follows from whose memory it is, and from the kind of program.
+//! Failures that only the grammar recognises: the steps follow from the place of the memory and the kind of program.
 
 use highwater_units::size;
 
@@ -48,7 +48,7 @@ fn beyond(event: &Event, limit: u64, program: Option<Program>) -> (Diagnosis, Ve
     (because(Cause::NeverFits, text), vec![split, smaller_model(program)])
 }
 
-/// What a kind of program needs less memory with.
+/// The setting of a kind of program that saves memory.
 pub(super) fn less(program: Option<Program>) -> Option<Step> {
     let step = |title: &str, detail: &str| Step::new("shrink", title, detail);
     Some(match program? {

@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sentence {
     /// Memory ran out.
@@ -211,7 +211,7 @@ fn shortage(clause: &[&str]) -> bool {
     })
 }
 
-/// What stands behind the memory that words begin with: `GPU memory for the model`.
+/// The words behind the memory that words begin with: `GPU memory for the model`.
 fn names_memory<'a, 'b>(words: &'a [&'b str]) -> Option<&'a [&'b str]> {
     let passed = words.iter().take(APART).take_while(|word| BESIDE_MEMORY.contains(word)).count();
     let is_memory = |word: &&str| MEMORY.contains(word) && (passed > 0 || *word != "space");
@@ -226,7 +226,7 @@ fn none_left(after: &[&str]) -> bool {
     names_memory(after).is_some_and(|behind| is_more || is_left(behind))
 }
 
-/// Whether the failure is what a sentence is about: `out of memory errors are common`.
+/// Whether the failure is the subject of a sentence: `out of memory errors are common`.
 fn is_subject(after: &[&str]) -> bool {
     let errors = after.first().is_some_and(|word| {
         matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer")
@@ -346,7 +346,7 @@ fn sizes(line: &str) -> impl Iterator<Item = u64> {
 fn size(text: &[u8], before: &[u8]) -> Option<u64> {
     let dense: Vec<u8> = text.iter().take(48).copied().filter(|byte| *byte != b' ').chain(*b"|").collect();
     if let Read::Found(bytes, length) = amount(&dense, true) {
-        // `8 buffers` is no amount of bytes.
+        // `8 buffers` is not an amount of bytes.
         let follows = dense.get(length).is_some_and(u8::is_ascii_alphanumeric);
         let is_long_unit = length > 5;
         if !follows || is_long_unit {
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
         assert_eq!(
             failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
-            Some((Place::Device, None))
+            Some((Place::Device, Some(4096)))
         );
     }
 

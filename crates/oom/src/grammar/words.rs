@@ -1,8 +1,8 @@
-//! The words of the grammar: of failing, of memory, of places, and of what only speaks of a failure.
+//! The words of the grammar: of failing, of memory, of places, and of sentences that only speak of a failure.
 
 use super::Place;
 
-/// What a line must hold to be read: the middle of the words, so that their case at the beginning does not matter.
+/// A line is read if it holds one of these: the middle of the words, so that their case at the beginning does not matter.
 pub(crate) const TRIGGERS: [&str; 109] = [
     // A lack of memory.
     "UT OF MEMORY",

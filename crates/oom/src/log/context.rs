@@ -38,7 +38,7 @@ const COMFYUI: [&str; 5] = [
 ];
 
 /// Words of a line that may speak of memory that ran out, in a text that is not known.
-pub(super) const NEAR: [&str; 9] = [
+pub(super) const NEAR: [&str; 8] = [
     "OutOfMemoryError",
     "MemoryError",
     "bad_alloc",
@@ -47,13 +47,23 @@ pub(super) const NEAR: [&str; 9] = [
     "ailed to allocate",
     "nsufficient memory",
     "ut of memory",
-    "Killed",
 ];
+
+/// A shell's word for an end by signal 9.
+const KILLED: &str = "Killed";
 
 /// All bytes that a line must hold to be looked at here, and in what reads dimensions and tables.
 pub(super) fn around() -> impl Iterator<Item = &'static str> {
     let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
-    let words = AROUND.iter().chain(&TORCH).chain(&COMFYUI).chain(&NEAR).chain(&NOTEBOOK).chain(tables).copied();
+    let words = AROUND
+        .iter()
+        .chain(&TORCH)
+        .chain(&COMFYUI)
+        .chain(&NEAR)
+        .chain([&KILLED])
+        .chain(&NOTEBOOK)
+        .chain(tables)
+        .copied();
     words.chain(program::words())
 }
 
@@ -85,7 +95,7 @@ impl Found {
             let after = names.iter().find_map(|name| memmem::find(line, name).map(|at| &line[at + name.len()..]));
             seen.torch = after.and_then(release);
         }
-        if self.mention.is_none() && words.has_any(&NEAR) {
+        if self.mention.is_none() && (words.has_any(&NEAR) || words.has(KILLED)) {
             self.note_mention(self.lines + 1, line);
         }
         if words.has_any(&super::dimensions::ANCHORS) {

@@ -95,7 +95,7 @@ pub struct LogReader {
     last_rank: Option<u32>,
     /// The rank that a line before a message names, and that line.
     context: Option<(u32, u64)>,
-    /// What the line that is read now says by its grammar.
+    /// The sentence of the line that is read now.
     sentence: Option<Sentence>,
     found: Found,
 }
@@ -108,7 +108,7 @@ struct Open {
     line: u64,
     lines: usize,
     asked: AskedAt,
-    /// What its first line says, if it is no message.
+    /// The sentence of its first line, if it is not a message.
     sentence: Option<Sentence>,
 }
 
