@@ -111,8 +111,7 @@ impl Api {
         let (file, name) = unsafe { (self.text_of(code, c"co_filename"), self.text_of(code, c"co_name")) };
         // SAFETY: it is let go once.
         unsafe { (self.let_go)(code) };
-        let is_own =
-            OWN.iter().any(|part| file.contains(part)) || file == "<frozen runpy>";
+        let is_own = OWN.iter().any(|part| file.contains(part)) || file == "<frozen runpy>";
         (!is_own).then(|| Frame { file, line: u32::try_from(line).unwrap_or(0), function: name })
     }
 

@@ -87,7 +87,10 @@ pub use places::{SelectionView, ViewerPlaceView};
 pub use registry::{ALL, CHANGES, Change, Kind};
 #[cfg(feature = "recording")]
 pub use report::{
-    AtPeakView, BlockSizesView, CallSiteView, CardMomentView, CardUseView, CategoriesView, ComparedView, DeviceView, DriverGapView, DriverLineView, DriverSiteView, DriverView, EnvelopeView, FindingView, FragmentationView, GrowthView, HostView, IterationView, OomView, OwnerView, PeakView, PhaseView, RecordedView, ReportView, SettingView, SourceView, TimingsView, TorchView, WarningView, WorkView, report, report_but, warnings,
+    AtPeakView, BlockSizesView, CallSiteView, CardMomentView, CardUseView, CategoriesView, ComparedView, DeviceView,
+    DriverGapView, DriverLineView, DriverSiteView, DriverView, EnvelopeView, FindingView, FragmentationView,
+    GrowthView, HostView, IterationView, OomView, OwnerView, PeakView, PhaseView, RecordedView, ReportView,
+    SettingView, SourceView, TimingsView, TorchView, WarningView, WorkView, report, report_but, warnings,
 };
 #[cfg(feature = "recording")]
 pub use simulate::{

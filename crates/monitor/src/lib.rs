@@ -33,8 +33,8 @@ mod users;
 
 pub use absence::Absence;
 pub use sample::{
-    Bar1, Driver, Ecc, GpuSample, Loaded, Memory, MigPart, Power, ProcessKind, ProcessSample, Sample, TorchDevice, TorchSplit,
-    Utilization,
+    Bar1, Driver, Ecc, GpuSample, Loaded, Memory, MigPart, Power, ProcessKind, ProcessSample, Sample, TorchDevice,
+    TorchSplit, Utilization,
 };
 pub use sampler::{Detail, Sampler};
 pub use torch::TorchWatch;

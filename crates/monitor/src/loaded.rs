@@ -1,4 +1,4 @@
-//! What the system tells of a process that does not say itself how it uses its memory.
+//! Facts from the system about a process that does not say itself how it uses its memory.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -32,7 +32,8 @@ pub(crate) fn loaded(maps: io::Result<String>, user: Option<&str>) -> Loaded {
              rest: `nsys profile --cuda-memory-usage=true` records it, and `highwater report` reads that"
         )
     } else {
-        "it has no CUDA library loaded: it draws, or its code is inside the program; only the driver's total is known".to_owned()
+        "it has no CUDA library loaded: it draws, or its code is inside the program; only the driver's total is known"
+            .to_owned()
     };
     Loaded { libraries, unknown }
 }

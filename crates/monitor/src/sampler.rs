@@ -194,7 +194,11 @@ impl Sampler {
 fn count_unseen(gpu: &mut GpuSample) {
     let told = gpu.processes.iter().try_fold(0_u64, |sum, process| Some(sum.saturating_add(process.bytes?)));
     // What other programs use of a machine's memory is not the GPU's.
-    gpu.unseen_bytes = gpu.memory.filter(|_| !gpu.shares_memory).zip(told).map(|(memory, told)| memory.used_bytes.saturating_sub(told));
+    gpu.unseen_bytes = gpu
+        .memory
+        .filter(|_| !gpu.shares_memory)
+        .zip(told)
+        .map(|(memory, told)| memory.used_bytes.saturating_sub(told));
     if told.is_none() {
         gpu.notes.push("the driver does not report how much some processes use".to_owned());
     }

@@ -30,7 +30,12 @@ mod tests {
         let memory = parse(text).unwrap();
         assert_eq!((memory.total_bytes, memory.free_bytes), (125_582_040 << 10, 118_031_360 << 10));
         assert_eq!(memory.used_bytes, memory.total_bytes - memory.free_bytes);
-        for odd in ["", "MemTotal: 5 kB", "MemTotal: 99999999999999999999 kB\nMemAvailable: 1 kB", "MemTotal: x kB\nMemAvailable: 1 kB"] {
+        for odd in [
+            "",
+            "MemTotal: 5 kB",
+            "MemTotal: 99999999999999999999 kB\nMemAvailable: 1 kB",
+            "MemTotal: x kB\nMemAvailable: 1 kB",
+        ] {
             assert_eq!(parse(odd), None, "{odd}");
         }
         assert_eq!(parse("MemTotal: 5 kB\nMemAvailable: 9 kB").unwrap().used_bytes, 0);

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::time::{Duration, Instant};
 
-use crate::recorder::{self, AskError};
 use crate::loaded;
+use crate::recorder::{self, AskError};
 use crate::sample::{GpuSample, Loaded, Sample, TorchDevice};
 use crate::split;
 

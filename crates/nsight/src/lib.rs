@@ -133,14 +133,13 @@ fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
             "its table `{ALLOCATIONS}` has no column `{missing}`: it is of a release of Nsight Systems that highwater does not know"
         )));
     }
-    let mut reader =
-        Reader {
-            database: &database,
-            about: Format::default(),
-            rows: FxHashMap::default(),
-            scopes: Scopes::default(),
-            warned: Vec::new(),
-        };
+    let mut reader = Reader {
+        database: &database,
+        about: Format::default(),
+        rows: FxHashMap::default(),
+        scopes: Scopes::default(),
+        warned: Vec::new(),
+    };
     let recording = reader.recording(&allocations)?;
     Ok((recording, reader.warned))
 }
@@ -290,7 +289,8 @@ impl Reader<'_> {
                 extra: number(8).cast_unsigned(),
             };
             let place = (number(5) >> THREAD_BITS, row[7].unwrap_or(-1));
-            let allocated = |event, is_variable| Allocated { event, process: place.0, correlation: place.1, is_variable };
+            let allocated =
+                |event, is_variable| Allocated { event, process: place.0, correlation: place.1, is_variable };
             rows.push(allocated(event, number(2) == STATIC));
             if let Some(pool) = pool {
                 let event = Event {

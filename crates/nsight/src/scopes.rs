@@ -89,10 +89,15 @@ impl Scopes {
             },
         )?;
         if left_out > 0 {
-            warned.push(("too-many-ranges", format!("{left_out} named ranges around allocations are left out: there are too many")));
+            warned.push((
+                "too-many-ranges",
+                format!("{left_out} named ranges around allocations are left out: there are too many"),
+            ));
         }
-        let numbers: FxHashSet<i64> =
-            names.keys().filter_map(|name| if let Name::Number(number) = name { Some(*number) } else { None }).collect();
+        let numbers: FxHashSet<i64> = names
+            .keys()
+            .filter_map(|name| if let Name::Number(number) = name { Some(*number) } else { None })
+            .collect();
         let texts = Names::read(database, TEXTS, &numbers, MAX_TEXT_BYTES)?;
         let mut named = vec![String::new(); names.len()];
         for (name, row) in names {

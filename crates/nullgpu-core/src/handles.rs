@@ -61,7 +61,8 @@ fn create_with_memory(library: Library, out: Out<usize>) -> Status {
 
 /// Takes the memory that comes with a library's handle or plan.
 pub(crate) fn memory_for(library: Library) {
-    let pieces = memory::in_context(|context, space| context.create(library, space)).map_or_else(Vec::new, |made| made.0);
+    let pieces =
+        memory::in_context(|context, space| context.create(library, space)).map_or_else(Vec::new, |made| made.0);
     for piece in pieces.into_iter().filter(|_| memory::follows_context()) {
         let (whose, kind, address, bytes) = match piece {
             Piece::Memory { library, address, bytes } => (library, Kind::Device, address, bytes),

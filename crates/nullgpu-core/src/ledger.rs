@@ -185,10 +185,7 @@ fn with_stacks(event: Event, maker: Option<Maker>) {
     let (stack, python) = {
         let mut ledger = ledger();
         let ledger = ledger.get_or_insert_default();
-        (
-            ledger.stacks.row((maker, addresses)),
-            python.map_or(NONE, |python| ledger.pythons.row(python)),
-        )
+        (ledger.stacks.row((maker, addresses)), python.map_or(NONE, |python| ledger.pythons.row(python)))
     };
     push(event, stack, python);
 }
@@ -219,8 +216,8 @@ impl Ledger {
         }
         let pythons = self.pythons.all().into_iter().map(|stack| {
             let frames = stack.frames.iter();
-            let frames = frames
-                .map(|frame| format!("[{},{},{}]", quoted(&frame.file), frame.line, quoted(&frame.function)));
+            let frames =
+                frames.map(|frame| format!("[{},{},{}]", quoted(&frame.file), frame.line, quoted(&frame.function)));
             format!(r#"{{"of_main":{},"frames":[{}]}}"#, stack.of_main, frames.collect::<Vec<_>>().join(","))
         });
         let pythons: Vec<_> = pythons.collect();

@@ -76,7 +76,10 @@ fn note_buffers(maker: Maker, handle: usize, device: usize) {
     static HAS_CODE: AtomicBool = AtomicBool::new(false);
     if !HAS_CODE.swap(true, Ordering::Relaxed) && memory::take(device, CODE_BYTES) {
         ledger::made_by(maker, Event::new(ledger::Kind::Module, device, 0, CODE_BYTES));
-        ledger::made_by(maker, Event { device: ledger::HOST, ..Event::new(ledger::Kind::Host, 0, handle as u64, PINNED_BYTES) });
+        ledger::made_by(
+            maker,
+            Event { device: ledger::HOST, ..Event::new(ledger::Kind::Host, 0, handle as u64, PINNED_BYTES) },
+        );
     }
     if memory::take(device, STREAMS_BYTES) {
         ledger::made_by(maker, Event::new(ledger::Kind::Stream, device, 0, STREAMS_BYTES));

@@ -155,6 +155,7 @@ const DRIVER: [&str; 113] = [
     "cuPointerGetAttribute",
     "cuPointerGetAttributes",
     "cuStreamCreate",
+    "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
     "cuStreamGetCtx",
     "cuStreamSynchronize",

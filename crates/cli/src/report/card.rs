@@ -47,9 +47,8 @@ fn work(work: &[WorkView]) -> Option<String> {
         format!("{} {}{bytes}", count(work.count), work.what)
     };
     let all: Vec<_> = work.iter().map(told).collect();
-    (!all.is_empty()).then(|| {
-        format!("The devices ran {}. The file does not say which allocations they touched.", all.join(", "))
-    })
+    (!all.is_empty())
+        .then(|| format!("The devices ran {}. The file does not say which allocations they touched.", all.join(", ")))
 }
 
 /// What is known of memory outside PyTorch without a GPU.

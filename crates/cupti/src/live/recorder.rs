@@ -9,8 +9,8 @@ use highwater_outside::{Gap, Mark, NvmlSample, Recording};
 use highwater_problem::Problem;
 
 use super::book::Book;
-use super::calls::CALLS;
 use super::callback;
+use super::calls::CALLS;
 use super::ffi::{Cupti, Subscription};
 use crate::{CAPACITY, Options};
 

@@ -19,7 +19,8 @@ use highwater_findings::{Finding, findings_beside};
 use highwater_snapshot::{BlockState, EntryId};
 
 pub use self::driver::{
-    CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView, WorkView,
+    CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
+    WorkView,
 };
 pub use self::out_of_memory::OomView;
 pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};

@@ -105,8 +105,7 @@ impl Context<'_, '_> {
         let whole_step = (is_told || is_first).then(|| whole_step(self.analysis, self.device, event));
         let message = self.message.filter(|_| is_told);
         let mut situation = situation(self.analysis, self.device, event, whole_step.as_ref(), message);
-        let outside =
-            if is_told || is_first { Outside::at(self.analysis, self.device, event) } else { None };
+        let outside = if is_told || is_first { Outside::at(self.analysis, self.device, event) } else { None };
         if let Some(outside) = &outside {
             outside.tell(&mut situation);
         }
