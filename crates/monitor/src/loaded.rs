@@ -1,4 +1,4 @@
-//! What the system tells of a process that does not say itself how it uses its memory.
+//! Facts from the system about a process that does not say itself how it uses its memory.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};

@@ -162,12 +162,12 @@ pub struct ProcessSample {
     /// Why there is no split although the process has a socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch_note: Option<String>,
-    /// What the system tells of it, where it does not answer itself.
+    /// Facts from the system, where the process does not answer itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded: Option<Loaded>,
 }
 
-/// What the system tells of a process that does not say itself how it uses its memory.
+/// Facts from the system about a process that does not say itself how it uses its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

@@ -51,7 +51,7 @@ const NVML: [&str; 26] = [
     "nvmlSystemGetDriverVersion",
 ];
 
-const DRIVER: [&str; 113] = [
+const DRIVER: [&str; 114] = [
     "cuCtxCreate_v2",
     "cuCtxDestroy_v2",
     "cuCtxFromGreenCtx",
@@ -155,6 +155,7 @@ const DRIVER: [&str; 113] = [
     "cuPointerGetAttribute",
     "cuPointerGetAttributes",
     "cuStreamCreate",
+    "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
     "cuStreamGetCtx",
     "cuStreamSynchronize",

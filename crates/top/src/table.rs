@@ -170,7 +170,7 @@ pub(super) fn torch_lines(process: &ProcessSample) -> Vec<Printable> {
     lines
 }
 
-/// What the system tells of a process that does not answer itself.
+/// Facts from the system about a process that does not answer itself.
 pub(super) fn loaded_lines(process: &ProcessSample) -> Vec<Printable> {
     let Some(loaded) = &process.loaded else { return Vec::new() };
     let mut lines = Vec::new();

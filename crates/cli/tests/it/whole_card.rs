@@ -263,8 +263,8 @@ fn managed_memory_larger_than_the_card_is_said() {
     let mut snapshot = highwater_snapshot::Snapshot::empty();
     let recording = |gib: u64| {
         format!(
-            r#"{{"format":"highwater-driver","version":1,"capacities":[[0,{}]],"kinds":["context","managed"],"events":{{"kind":[0,1],"time_ns":[1,1],
-            "address":[0,4096],"bytes":[536870912,{}],"device":[0,2],"thread":[1,2],"stack":[-1,2],"python":[-1,2],"extra":[0,2]}}}}"#,
+            r#"{{"format":"highwater-driver","version":1,"capacities":[[0,{}]],"kinds":["context","managed"],"events":{{"kind":[1,0],"time_ns":[1,1],
+            "address":[4096,0],"bytes":[{},536870912],"device":[0,2],"thread":[1,2],"stack":[-1,2],"python":[-1,2],"extra":[0,2]}}}}"#,
             80_u64 << 30,
             gib << 30
         )

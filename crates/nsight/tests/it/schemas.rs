@@ -226,7 +226,7 @@ fn a_file_of_nsight_systems_itself_tells_what_the_program_did() {
     assert_eq!(pools, [32, 96, 96, 0], "made, grown, freed from, and trimmed when the device was waited for");
     let work: Vec<_> = recording.about.work.iter().map(|work| (&*work.what, work.count, work.bytes)).collect();
     let expected = [
-        ("copies from host to device", 7, 42_000_384),
+        ("copies from host to device", 7, 39_866_368),
         ("copies within a device", 3, 6_291_456),
         ("fills", 4, 104_857_612),
         ("kernels", 80, 0),
