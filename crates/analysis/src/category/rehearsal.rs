@@ -400,9 +400,9 @@ mod tests {
     #[test]
     fn blocks_that_lie_as_rehearsed_are_what_they_were_allocated_for() {
         use Role::{Gradient, Parameter, State};
-        // The older segment lies higher: parameters, then the activation's hole with state in it, then the first gradient.
-        let blocks = [(0, 4), (4, 4), (12, 3), (64, 3), (67, 4), (71, 3), (74, 3), (80, 4)];
-        let roles = [State, State, Gradient, Parameter, Parameter, State, State, Gradient];
+        // The older segment lies higher: parameters, then the hole of an activation with state in it, then a gradient.
+        let blocks = [(0, 3), (5, 3), (8, 4), (64, 3), (67, 4), (71, 3), (74, 4), (80, 4)];
+        let roles = [State, Gradient, State, Parameter, Parameter, State, State, Gradient];
         let found = rehearsed(&held(&blocks), &[3, 4]);
         let expected = roles.map(Some);
         assert_eq!(found, expected);
