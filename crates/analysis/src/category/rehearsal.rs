@@ -102,7 +102,10 @@ pub(super) fn rehearse(
     if stage.is_expandable || stage.bytes == [0, 0] {
         return FxHashMap::default();
     }
-    let mut ranked: Vec<(u64, &Order)> = orders.iter().map(|order| (stage.begun_bytes(&order.moved), order)).collect();
+    let longest = orders.iter().map(|order| order.moved.len()).max().unwrap_or(0);
+    let tried = MAX_EVENTS / longest.max(1);
+    let mut ranked: Vec<(u64, &Order)> =
+        orders.iter().take(tried).map(|order| (stage.begun_bytes(&order.moved), order)).collect();
     ranked.sort_by_key(|row| Reverse(row.0));
     let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
     let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
