@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn attention_is_moved_behind_its_own_module() {
-        assert_eq!(attention_moved(&[9, 27, 3, 9, 1, 5]), [9, 9, 1, 27, 3, 5]);
+        assert_eq!(attention_moved(&[8, 27, 9, 9, 3, 5]), [8, 9, 3, 27, 9, 5]);
         assert_eq!(attention_moved(&[27, 3, 9]), [27, 3, 9]);
     }
 
