@@ -89,11 +89,12 @@ impl TorchWatch {
 
     fn loaded(&mut self, pid: u32, user: Option<&str>) -> Loaded {
         let known = self.loaded.get(&pid).filter(|(read, _)| read.elapsed() <= LIBRARIES_LAST);
-        known.map(|(_, loaded)| loaded.clone()).unwrap_or_else(|| {
-            let loaded = loaded::loaded(maps(pid), user);
-            self.loaded.insert(pid, (Instant::now(), loaded.clone()));
-            loaded
-        })
+        if let Some((_, loaded)) = known {
+            return loaded.clone();
+        }
+        let loaded = loaded::loaded(maps(pid), user);
+        self.loaded.insert(pid, (Instant::now(), loaded.clone()));
+        loaded
     }
 
     fn libraries(&mut self, pid: u32) -> &[&'static str] {

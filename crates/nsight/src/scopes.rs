@@ -45,7 +45,9 @@ impl Scopes {
         for (row, &(thread, time)) in (0..).zip(calls) {
             by_thread.entry(thread).or_default().push((time, row));
         }
-        by_thread.values_mut().for_each(|calls| calls.sort_unstable());
+        for calls in by_thread.values_mut() {
+            calls.sort_unstable();
+        }
         let optional = |name: &str, sql: String| if columns.contains(&name) { sql } else { "NULL".to_owned() };
         let sql = format!(
             "SELECT start, \"end\", globalTid, {}, {}, {} FROM \"{RANGES}\"",
@@ -99,9 +101,9 @@ impl Scopes {
             .filter_map(|name| if let Name::Number(number) = name { Some(*number) } else { None })
             .collect();
         let texts = Names::read(database, TEXTS, &numbers, MAX_TEXT_BYTES)?;
-        let mut named = vec![String::new(); names.len()];
+        let mut by_row = vec![String::new(); names.len()];
         for (name, row) in names {
-            named[row as usize] = match name {
+            by_row[row as usize] = match name {
                 Name::Number(number) => texts.text(number),
                 Name::Text(text) => text,
             };
@@ -111,7 +113,7 @@ impl Scopes {
             let skipped = ranges.len().saturating_sub(MAX_DEPTH);
             ranges.into_iter().skip(skipped).map(|(_, name)| name).collect()
         };
-        Ok(Self { by_call: found.into_iter().map(outermost_first).collect(), names: named })
+        Ok(Self { by_call: found.into_iter().map(outermost_first).collect(), names: by_row })
     }
 
     /// Rows of the names around a call, outermost first.
