@@ -410,7 +410,7 @@ def nothing():
     """No message: nothing is found."""
     case("no_message", "step 1\nstep 2\nstep 3\n")
     case("host_memory", "RuntimeError: [enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.\n")
-    case("only_a_mention", "caught CUDA out of memory, skipping the batch\n")
+    case("only_a_mention", "hint: lower the batch size if CUDA runs out of memory\n")
     case("half_without_a_number", "torch.OutOfMemoryError: CUDA out of memory. Tried to al")
 
 

@@ -243,9 +243,15 @@ impl<'a> Case<'a> {
         call_end < self.freed.saturating_add(1) && self.course.modules_between(self.alloc, call_end) > BEHIND_OUTPUT
     }
 
-    /// Whether the model's call that made it has returned while it is there, with something that was made later.
+    /// Whether the model's call that made it has returned while it is there, with something that was made later. A call in which
+    /// memory ran out returns nothing.
     pub(crate) fn is_behind_returned(&self) -> bool {
-        self.course.returned(self.alloc) < self.freed.saturating_add(1) && !self.pairing.returned.contains(&self.row)
+        let call_end = self.course.returned(self.alloc);
+        let fails = self.course.failure_after(self.alloc).is_some_and(|failure| failure <= call_end);
+        call_end < self.freed.saturating_add(1)
+            && !fails
+            && self.course.modules_between(self.alloc, call_end) > 0
+            && !self.pairing.returned.contains(&self.row)
     }
 
     /// Whether it was there before, and went in a step of the optimizer that makes its like anew.

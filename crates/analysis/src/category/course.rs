@@ -232,6 +232,11 @@ impl Course {
         self.modules.get(self.modules.partition_point(|&module| module <= entry)).copied()
     }
 
+    /// The first time that memory runs out after an entry.
+    pub(crate) fn failure_after(&self, entry: u32) -> Option<u32> {
+        self.failures.get(self.failures.partition_point(|&failure| failure < entry)).copied()
+    }
+
     /// Allocations by modules between two entries.
     pub(crate) fn modules_between(&self, start: u32, end: u32) -> usize {
         let before = self.modules.partition_point(|&module| module <= start);

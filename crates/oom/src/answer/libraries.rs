@@ -143,7 +143,7 @@ fn beside_arena(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = Step::new(
         "arena",
         "bound the arena of each session, and run fewer sessions or threads",
-        "an arena never gives memory back",
+        "an arena never releases memory",
     )
     .with("gpu_mem_limit, arena_extend_strategy=kSameAsRequested");
     (because(Cause::OutsidePyTorch, text), vec![end_others(None, found), limit, shrink()])

@@ -231,7 +231,11 @@ fn is_subject(after: &[&str]) -> bool {
     let errors = after.first().is_some_and(|word| {
         matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer")
     });
-    errors || after.iter().take(3).any(|word| matches!(*word, "are" | "happens" | "occur" | "handler" | "killer"))
+    errors
+        || after
+            .iter()
+            .take(3)
+            .any(|word| matches!(*word, "are" | "may" | "might" | "happens" | "occur" | "handler" | "killer"))
 }
 
 /// `out-of-memory error handling`.

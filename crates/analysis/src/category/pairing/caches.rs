@@ -3,7 +3,7 @@
 use highwater_snapshot::StackId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Known, NUMBER, Pairing, alloc};
+use super::{Known, NUMBER, Pairing, WORKSPACES, alloc};
 use crate::category::case::BEHIND_OUTPUT;
 use crate::category::origin::Origin;
 
@@ -40,16 +40,16 @@ impl Pairing {
                 }
                 Origin::Module | Origin::Compiled => {
                     made += 1;
-                    let failure = course.failures.get(course.failures.partition_point(|&failure| failure < alloc));
+                    let failure = course.failure_after(alloc);
                     let end = course.returned(alloc);
-                    if failure.map_or(end, |&failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
+                    if failure.map_or(end, |failure| failure.min(end)) <= freed && lifetime.requested_bytes > NUMBER {
                         kept += 1;
                         if course.modules_between(alloc, end) > BEHIND_OUTPUT {
                             kept_sizes.insert(lifetime.requested_bytes);
                         }
                         let place = known.stacks.place(lifetime.stack);
                         *kept_at.entry(place).or_insert(0_usize) += 1;
-                        if failure.is_some_and(|&failure| end < failure)
+                        if failure.is_some_and(|failure| end < failure)
                             && course.modules_between(alloc, end) > BEHIND_OUTPUT
                         {
                             *outlived.entry(place).or_default() += 1;
@@ -69,8 +69,13 @@ impl Pairing {
         // What is kept once may be an output.
         kept_at.retain(|_, count| *count > 1);
         self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
-        let last = kept_rows.chunk_by(|a, b| end_of(a.0) == end_of(b.0)).filter_map(|call| call.last());
-        self.returned.extend(last.map(|&(row, _)| row));
+        let is_workspace = |row: &usize| {
+            let lifetime = &known.lifetimes.rows[*row];
+            WORKSPACES.contains(&lifetime.requested_bytes) && known.is_kept(lifetime, false)
+        };
+        let results: Vec<usize> = kept_rows.iter().map(|row| row.0).filter(|row| !is_workspace(row)).collect();
+        let last = results.chunk_by(|&a, &b| end_of(a) == end_of(b)).filter_map(|call| call.last());
+        self.returned.extend(last);
         if !self.keeps_graph && !trains {
             let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
             self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
