@@ -190,7 +190,7 @@ impl Reader {
 
     /// The Python stack of this thread, or else the main thread's; `None` if that would take too long.
     pub fn read(&self) -> Option<Stack> {
-        // SAFETY: it may be called at any time. After the interpreter's end, libraries still let go of what they have.
+        // SAFETY: it may be called at any time. Libraries still release memory after the interpreter has ended.
         if unsafe { (self.api.is_there)() } == 0 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What a communicator of NCCL has of a card.
+//! The memory of an NCCL communicator on a card.
 
 const MIB: u64 = 1 << 20;
 

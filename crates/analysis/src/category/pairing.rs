@@ -81,7 +81,7 @@ pub(crate) struct Pairing {
     fed: Fed,
     /// Without a backward pass: modules keep most of the blocks that they allocate.
     pub(crate) keeps_graph: bool,
-    /// Without a backward pass: rows that calls of the model allocate last of what is there when they return.
+    /// Without a backward pass: for each call of the model, the row that it allocated last and returns.
     pub(crate) returned: FxHashSet<usize>,
     /// Blocks of the optimizer's steps that ran out of memory.
     unfinished: Unfinished,

@@ -1,9 +1,9 @@
 //! The first steps of the process, rehearsed.
 //!
 //! PyTorch's allocator is deterministic, and every iteration requests the same. So the blocks that were there before the recording
-//! lie where a rehearsal puts them: the parameters are allocated in the order of the modules, in an allocator that holds nothing, then
-//! follow the recorded requests, and the first step of each optimizer makes its state. Of a segment whose blocks come out as they lie
-//! at the dump, each block is for what it was allocated in the rehearsal.
+//! lie where a rehearsal puts them: an empty allocator gets the parameters in the order of the modules, then the recorded requests, and
+//! in the first step of each optimizer its state. If the blocks of a segment end up where they lie at the dump, each has the category
+//! for which the rehearsal allocated it.
 //!
 //! The driver's addresses decide between free blocks of one size, so the segments are those of the recording, the oldest first.
 
@@ -58,7 +58,7 @@ enum Moment {
     Each,
 }
 
-/// The recorded requests, and what the first iteration makes beside them.
+/// The recorded requests, and the additional ones of the first iteration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Play {
     /// In order.

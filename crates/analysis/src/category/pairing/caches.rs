@@ -80,8 +80,7 @@ impl Pairing {
             let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
             self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
         }
-        // What the program makes between two calls belongs together, and what it makes of a layer each: a tensor from each call is no
-        // cache.
+        // Allocations between two calls of the model belong together, as do those for each layer. One tensor from each call is no cache.
         let is_together = |&a: &usize, &b: &usize| {
             let [a, b] = [a, b].map(|row| alloc(&known.lifetimes.rows[row]));
             course.modules_between(a, b) <= BEHIND_OUTPUT

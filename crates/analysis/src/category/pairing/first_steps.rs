@@ -180,8 +180,8 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         self.of_size.get(&size_bytes).map_or(0, |of| of.gradients.max(of.stepped))
     }
 
-    /// Orders in which parameters may have been allocated: as optimizers have them, and the reverse of the order of gradients, of
-    /// several models in every order, and with what is frozen before or behind them.
+    /// Orders in which parameters may have been allocated: the optimizers' order and the reverse of the gradients' order; with several
+    /// models, each order of these; with frozen parameters, these first or last.
     fn orders_of(&self, parameters: &FxHashMap<u64, usize>, modules: &[Vec<u64>], lead: &[u64]) -> Vec<Order> {
         /// Models whose orders are tried.
         const MOST_MODELS: usize = 3;
