@@ -1,9 +1,10 @@
 """Where the driver puts memory: cudaMalloc and cudaFree at random, in a process that does nothing else.
 
     driver_addresses.py SEED CALLS
+    driver_addresses.py --small SEED CALLS
 
-Run on a GPU, with SEED 1 and 2 and 2000 CALLS, it printed testdata/driver/addresses.txt. Needs the CUDA runtime that torch's
-wheels bring.
+Run on a GPU, with SEED 1 and 2 and 2000 CALLS, it printed testdata/driver/addresses.txt; with --small, SEED 0 and 1 and 1000 CALLS
+testdata/driver/small.txt. Needs the CUDA runtime that torch's wheels bring.
 """
 
 import ctypes
@@ -53,14 +54,45 @@ def calls(runtime, seed):
         yield from [free(address) for address in order if choice.random() > kept]
 
 
+def small_calls(runtime, seed):
+    """Calls for ever, as (bytes or None, address): sizes from a byte to 4 MiB, most of them of less than a page."""
+    choice, live, call = random.Random(seed), [], 0
+    while True:
+        if live and choice.random() < (0.35 if call // 400 % 2 == 0 else 0.6):
+            address, wanted = live.pop(choice.randrange(len(live))), None
+            assert runtime.cudaFree(ctypes.c_void_p(address)) == 0
+        else:
+            kind = choice.randrange(5)
+            if seed % 2 == 0:
+                ends = (4096, 65536, MIB // 2, MIB + 1, 4 * MIB)
+                wanted = [choice.randrange(1, end) for end in ends][kind]
+            else:
+                wanted = [256, 512, 4096, 100 * 1024, choice.randrange(1, MIB)][kind]
+            pointer = ctypes.c_void_p()
+            assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(wanted)) == 0
+            address = pointer.value
+            live.append(address)
+        call += 1
+        yield wanted, address
+
+
 def main():
-    seed, count = map(int, sys.argv[1:])
+    is_small = sys.argv[1] == "--small"
+    seed, count = map(int, sys.argv[1 + is_small :])
     folder = pathlib.Path(site.getsitepackages()[0])
     runtime = ctypes.CDLL(str(next(folder.glob("nvidia/**/libcudart.so*"))))
-    found = [call for call, _ in zip(calls(runtime, seed), range(count), strict=False)]
+    made = (small_calls if is_small else calls)(runtime, seed)
+    found = [call for call, _ in zip(made, range(count), strict=False)]
+    print("=")
+    if is_small:
+        # The first page lies in the last 2 MiB before the end of the local memory.
+        end = found[0][1] + 2 * MIB
+        for wanted, address in found:
+            offset = (address - end) // 512
+            print(f"- {offset}" if wanted is None else f"+ {wanted} {offset}")
+        return
     # The highest of all lie in a chunk of 32 MiB that begins 64 MiB after the local memory.
     end = max(address for _, address in found) // (32 * MIB) * (32 * MIB) - 64 * MIB
-    print("=")
     for mib, address in found:
         offset = (address - end) // MIB
         print(f"- {offset}" if mib is None else f"+ {mib} {offset}")

@@ -12,6 +12,7 @@ mod cards;
 pub mod communicator;
 pub mod context;
 mod multiprocessor;
+mod shared_pages;
 
 pub use address_space::{DriverAddressSpace, GRANULARITY, RESERVATION_ALIGNMENT};
 #[cfg(feature = "card-or-size")]
@@ -19,3 +20,4 @@ pub use card_or_size::{CardOrSize, NeitherCardNorSize};
 pub use cards::{CARDS, Card};
 pub use context::Context;
 pub use multiprocessor::Multiprocessor;
+pub use shared_pages::{Page, SharedPages};

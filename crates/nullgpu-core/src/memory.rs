@@ -136,7 +136,7 @@ pub(crate) fn device_of(address: usize) -> Option<usize> {
 
 /// The base and the size of the allocation that an address lies in.
 pub(crate) fn range_of(address: usize) -> Option<(u64, u64)> {
-    all().iter().find_map(|device| device.books.space.range_of(address as u64))
+    all().iter().find_map(|device| device.books.range_of(address as u64))
 }
 
 /// Real memory that a program has as pinned.
@@ -158,19 +158,19 @@ fn is_pinned(address: usize) -> bool {
     host().range(..=address).next_back().is_some_and(|(&base, pinned)| address - base < pinned.size)
 }
 
-/// An address of the current device.
-fn address_for(out: Out<u64>, size: u64) -> Option<u64> {
+/// An address of the current device, found in its books by one of [`Books`]' ways to allocate.
+fn address_for(out: Out<u64>, size: u64, allocate: fn(&mut Books, u64, u64) -> Option<u64>) -> Option<u64> {
     begin(devices::current());
     let address = all().get_mut(devices::current()).and_then(|device| {
         let capacity = device.capacity();
-        device.books.allocate(size, capacity)
+        allocate(&mut device.books, size, capacity)
     });
     out.put(address.unwrap_or(0));
     address
 }
 
-fn allocate(kind: Kind, out: Out<u64>, size: u64) -> Status {
-    let Some(address) = address_for(out, size) else { return OUT_OF_MEMORY };
+fn allocate(kind: Kind, out: Out<u64>, size: u64, allocate: fn(&mut Books, u64, u64) -> Option<u64>) -> Status {
+    let Some(address) = address_for(out, size, allocate) else { return OUT_OF_MEMORY };
     ledger::allocated(Event::new(kind, devices::current(), address, size));
     SUCCESS
 }
@@ -180,7 +180,7 @@ const POOL: u64 = 1;
 
 /// Stream-ordered memory, which comes from the pool.
 fn allocate_ordered(out: Out<u64>, size: u64, stream: u64) -> Status {
-    let Some(address) = address_for(out, size) else { return OUT_OF_MEMORY };
+    let Some(address) = address_for(out, size, Books::allocate_pages) else { return OUT_OF_MEMORY };
     let device = devices::current();
     ledger::allocated(Event { extra: stream, ..Event::new(Kind::StreamOrdered, device, address, size) });
     change_pool(device, |ordered| ordered.saturating_add(size.next_multiple_of(GRANULARITY)));
@@ -206,7 +206,7 @@ fn free(kind: Kind, address: u64) -> bool {
 
 /// The device with an allocation that begins at an address.
 fn device_of_memory(address: u64) -> Option<usize> {
-    all().iter().position(|device| device.books.space.range_of(address).is_some_and(|(base, _)| base == address))
+    all().iter().position(|device| device.books.range_of(address).is_some_and(|(base, _)| base == address))
 }
 
 #[expect(unsafe_code, reason = "pinned memory is real memory of the host, of any size")]
@@ -227,7 +227,7 @@ fn allocate_host(out: Out<usize>, size: usize) -> Status {
 
 answers! {
     fn cudaMalloc(out: Out<u64>, size: u64) -> Status {
-        allocate(Kind::Device, out, size)
+        allocate(Kind::Device, out, size, Books::allocate)
     }
 
     fn cudaMallocAsync(out: Out<u64>, size: u64, stream: u64) -> Status {
@@ -239,7 +239,7 @@ answers! {
     }
 
     fn cudaMallocManaged(out: Out<u64>, size: u64, _flags: u32) -> Status {
-        allocate(Kind::Managed, out, size)
+        allocate(Kind::Managed, out, size, Books::allocate_pages)
     }
 
     fn cudaFree(address: usize) -> Status {
@@ -251,7 +251,7 @@ answers! {
 
     fn cudaFreeAsync(address: usize, _stream: usize) -> Status {
         clock::wait_for_all();
-        let known = all().iter().position(|device| device.books.space.range_of(address as u64).is_some());
+        let known = all().iter().position(|device| device.books.range_of(address as u64).is_some());
         let size = range_of(address).map_or(0, |(_, size)| size);
         if address != 0 && !free(Kind::StreamOrderedFree, address as u64) {
             return INVALID_VALUE;

@@ -103,7 +103,7 @@ fn is_installed(file: &str) -> bool {
 }
 
 /// Parts of paths of what is installed; PyTorch's own files may lie anywhere, such as where it was built.
-const INSTALLED: [&str; 9] = [
+const INSTALLED: [&str; 10] = [
     "/site-packages/",
     "/dist-packages/",
     "/lib/python3",
@@ -113,6 +113,7 @@ const INSTALLED: [&str; 9] = [
     "/torch/autograd/",
     "/torch/utils/",
     "/torch/_",
+    "/torch/overrides.py",
 ];
 
 /// A Python frame: file, line and function.
