@@ -36,8 +36,8 @@ struct Meter {
     /// Bytes of this process that are.
     explained: i64,
     is_begun: bool,
-    /// Modules loaded since the last look.
-    modules: u32,
+    /// Threads that loaded a module and have not looked since: the launch that loaded it may still take memory.
+    loading: Vec<u32>,
     looked_ns: u64,
 }
 
@@ -101,15 +101,19 @@ impl Book {
     }
 
     /// Whether the free memory is to be looked at before a call is noted.
-    pub(crate) fn is_look_due(&self, device: i32, now_ns: u64) -> bool {
+    pub(crate) fn is_look_due(&self, device: i32, now_ns: u64, thread: u32) -> bool {
         self.meters.get(&device).is_none_or(|meter| {
-            !meter.is_begun || meter.modules > 0 || now_ns.saturating_sub(meter.looked_ns) > LOOK_NS
+            let is_old = now_ns.saturating_sub(meter.looked_ns) > LOOK_NS;
+            !meter.is_begun || is_old || meter.loading.contains(&thread)
         })
     }
 
-    /// A module was loaded.
-    pub(crate) fn module_loaded(&mut self, device: i32) {
-        self.meters.entry(device).or_default().modules += 1;
+    /// A thread loaded a module.
+    pub(crate) fn module_loaded(&mut self, device: i32, thread: u32) {
+        let loading = &mut self.meters.entry(device).or_default().loading;
+        if !loading.contains(&thread) {
+            loading.push(thread);
+        }
     }
 
     /// Bytes that are not free and not explained, after a look.
@@ -133,24 +137,25 @@ impl Book {
         let meter = self.meters.entry(device).or_default();
         let kind = if !meter.is_begun {
             Kind::Context
-        } else if meter.modules > 0 && !has_managed {
+        } else if !meter.loading.is_empty() && !has_managed {
             Kind::Launch
         } else {
             // Managed memory comes and goes as it is touched.
             Kind::Unexplained
         };
         meter.is_begun = true;
-        meter.modules = 0;
+        // Another thread may still be in the launch that loaded its module.
+        meter.loading.retain(|&loading| loading != thread);
         if bytes != 0 {
             self.push(measured(kind, device, bytes, now_ns, thread));
         }
     }
 
     /// The change during a call, whose free memory was looked at before.
-    pub(crate) fn change(&mut self, device: i32, used: u64, now_ns: u64) -> i64 {
+    pub(crate) fn change(&mut self, device: i32, used: u64, now_ns: u64, thread: u32) -> i64 {
         let bytes = self.unexplained(device, used, now_ns);
         let meter = self.meters.entry(device).or_default();
-        meter.modules = 0;
+        meter.loading.retain(|&loading| loading != thread);
         if meter.is_begun { bytes } else { 0 }
     }
 
@@ -236,11 +241,23 @@ mod tests {
         let mut book = Book::new(10, &[(0, mib(1000))]);
         book.look(0, mib(1530), 1, 1);
         book.push(device(1 << 40, 2 * MIB));
-        book.module_loaded(0);
+        book.module_loaded(0, 1);
         book.look(0, mib(1624), 2, 1);
         book.look(0, mib(1620), 3, 1);
         let expected = [(Kind::Context, 530), (Kind::Device, 2), (Kind::Launch, 92), (Kind::Unexplained, -4)];
         assert_eq!(kinds(&book), expected);
+    }
+
+    #[test]
+    fn a_launch_takes_memory_also_after_another_thread_looked() {
+        let mut book = Book::new(10, &[(0, 0)]);
+        book.look(0, mib(530), 1, 1);
+        book.module_loaded(0, 1);
+        assert!(book.is_look_due(0, 2, 1) && !book.is_look_due(0, 2, 2), "by the thread that launches");
+        book.look(0, mib(530), 2, 2);
+        book.look(0, mib(622), 3, 1);
+        book.look(0, mib(624), 4, 1);
+        assert_eq!(kinds(&book)[1..], [(Kind::Launch, 92), (Kind::Unexplained, 2)]);
     }
 
     #[test]
@@ -270,7 +287,7 @@ mod tests {
         let mut book = Book::new(10, &[(0, 0)]);
         book.look(0, mib(500), 1, 1);
         book.push(Event { kind: Kind::Managed, ..device(1 << 40, 64 * MIB) });
-        book.module_loaded(0);
+        book.module_loaded(0, 1);
         book.look(0, mib(628), 2, 1);
         assert_eq!(kinds(&book)[2], (Kind::Unexplained, 128), "touched, or code: nobody can say");
     }

@@ -80,7 +80,7 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
             // SAFETY: in this domain, too, the structure begins with the context.
             let context = unsafe { *data.cast::<*mut c_void>() };
             if let Some(device) = recorder.cupti.device_of(context) {
-                recorder.book().module_loaded(device);
+                recorder.book().module_loaded(device, thread());
             }
         }
         _ => {}
@@ -143,7 +143,8 @@ impl Made<'_> {
         BEGUN.fetch_add(1, Ordering::AcqRel);
         let now = now_ns();
         if let Some(device) = self.device().filter(|_| others == 0) {
-            let is_due = matches!(self.what, What::Changes(_)) || self.recorder.book().is_look_due(device, now);
+            let is_due =
+                matches!(self.what, What::Changes(_)) || self.recorder.book().is_look_due(device, now, thread());
             if is_due {
                 look_at_pools(self.recorder);
                 look(self.recorder, 1, |book, device, used| book.look(device, used, now, thread()));
@@ -252,7 +253,7 @@ impl Made<'_> {
     /// Notes the change of free memory during this call.
     fn changed(&self, kind: Kind) {
         let now = now_ns();
-        let change = |book: &mut Book, device, used| (device, book.change(device, used, now));
+        let change = |book: &mut Book, device, used| (device, book.change(device, used, now, thread()));
         let Some((device, bytes)) = look(self.recorder, 1, change) else { return };
         if bytes != 0 {
             self.allocated(book::measured(kind, device, bytes, now, thread()));
