@@ -50,6 +50,12 @@ export class QuietPage {
     return this.#ask('Page.navigate', {url});
   }
 
+  /** Has a function without arguments run in every page from now on, before its own programs. */
+  async before(work) {
+    await this.#ask('Page.enable', {});
+    await this.#ask('Page.addScriptToEvaluateOnNewDocument', {source: `(${work})()`});
+  }
+
   /** The value of a function without arguments that runs in the page. */
   async evaluate(work) {
     const expression = `(${work})()`;

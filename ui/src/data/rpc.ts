@@ -10,6 +10,11 @@ interface Call {
 
 type Answer = {id: number; value: unknown} | {id: number; problem: ProblemBody};
 
+/** The first message of a worker: it runs. */
+interface Running {
+  isRunning: true;
+}
+
 /** A value of which parts are handed over rather than copied. */
 export class Transferred<T> {
   readonly value: T;
@@ -38,7 +43,7 @@ export interface WorkerScope {
   postMessage(message: unknown, transfer?: Transferable[]): void;
 }
 
-/** Answers calls: in the worker. */
+/** Answers calls: in the worker, which says that it runs. */
 export function serve(methods: Methods, scope: WorkerScope): void {
   scope.onmessage = async (event: MessageEvent<Call>) => {
     const {id, method, args} = event.data;
@@ -50,25 +55,26 @@ export function serve(methods: Methods, scope: WorkerScope): void {
       scope.postMessage({id, problem: Problem.from(error).body()});
     }
   };
+  scope.postMessage({isRunning: true} satisfies Running);
 }
 
-/** Calls: in the page. A worker that dies fails every call that waits. */
-export function remote<T>(worker: Worker): Remote<T> {
-  let next = 0;
+/** Calls: in the page, from a number on by which answers are known. A worker that dies fails every call that waits. */
+export function remote<T>(worker: Worker, from = 0): Remote<T> {
+  let next = from;
   const waiting = new Map<number, {resolve(value: unknown): void; reject(error: Problem): void}>();
-  worker.onmessage = (event: MessageEvent<Answer>) => {
-    const answer = event.data;
+  worker.addEventListener('message', ({data: answer}: MessageEvent<Answer | Running>) => {
+    if ('isRunning' in answer) return;
     const call = waiting.get(answer.id);
     waiting.delete(answer.id);
     if ('problem' in answer) call?.reject(new Problem(answer.problem));
     else call?.resolve(answer.value);
-  };
-  worker.onerror = event => {
+  });
+  worker.addEventListener('error', event => {
     for (const call of waiting.values()) {
       call.reject(new Problem({error: `the page's worker failed: ${event.message || 'it ran out of memory'}`}));
     }
     waiting.clear();
-  };
+  });
   return new Proxy({} as Remote<T>, {
     get:
       (_, method: string) =>

@@ -1,22 +1,17 @@
 /** The files, the one that is open, and the worker that holds it. */
 
 import {batch, computed, effect, signal, untracked} from '@preact/signals';
-import {
-  type ColumnSection,
-  type DeviceManifest,
-  deviceToOpen,
-  hasPayload,
-  type Manifest,
-  VIEW_VERSION,
-} from '../data/manifest';
+import type {DeviceManifest, Manifest} from '../data/manifest';
 import {type Remote, remote} from '../data/rpc';
-import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
+import {type FileState, Problem, type Source, sourceOfPage} from '../data/source';
 import {type Axis, type AxisKind, entryAxis, moved, timeAxis, translated, within} from '../model/axis';
 import {Newest} from '../model/newest';
 import {regexesOf} from '../model/search-query';
 import type {WorkerMethods} from '../worker/main';
 import type {Found} from '../worker/search';
+import {type HeadStart, takeHeadStart} from './head-start';
 import {matchingWithin} from './matching';
+import {openDevice, type Reached, type Target} from './opening';
 import * as store from './store';
 import {workerAddress} from './worker-address';
 
@@ -60,6 +55,8 @@ export const searchGeneration = signal(0);
 
 let source: Source;
 let worker: Remote<WorkerMethods>;
+/** Until the first device is opened. */
+let headStart: HeadStart | undefined;
 
 /** The worker. */
 export function engine(): Remote<WorkerMethods> {
@@ -81,19 +78,24 @@ export const shownEntry = computed(() => {
 /** Where an entry lies on the axis that is shown: set by the view that shows it. */
 export const shownAxis = signal<Axis | null>(null);
 
-const axes = new WeakMap<Opened, Map<AxisKind, Promise<Axis>>>();
+const entryAxes = new WeakMap<Opened, Axis>();
+const timeAxes = new WeakMap<Opened, Promise<Axis>>();
+
+/** An axis of a device that needs no numbers: of entries, also where times are wanted and are not known. */
+export function axisAtOnce(device: Opened, kind: AxisKind): Axis | undefined {
+  if (kind === 'time' && device.device.time_us) return undefined;
+  const axis = entryAxes.get(device) ?? entryAxis(device.entries);
+  entryAxes.set(device, axis);
+  return axis;
+}
 
 /** An axis of a device; of entries where their times are not known. */
 export function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
-  const made = axes.get(device) ?? new Map<AxisKind, Promise<Axis>>();
-  axes.set(device, made);
-  let axis = made.get(kind);
-  if (!axis) {
-    const isTimed = kind === 'time' && device.device.time_us;
-    axis = isTimed ? worker.times().then(timeAxis) : Promise.resolve(entryAxis(device.entries));
-    axis.catch(() => made.delete(kind));
-    made.set(kind, axis);
-  }
+  const atOnce = axisAtOnce(device, kind);
+  if (atOnce) return Promise.resolve(atOnce);
+  const axis = timeAxes.get(device) ?? worker.times().then(timeAxis);
+  timeAxes.set(device, axis);
+  axis.catch(() => timeAxes.delete(device));
   return axis;
 }
 
@@ -124,7 +126,8 @@ export function reveal(entry: number): void {
 /** Starts the worker and opens what the address says. Gives what ends it. */
 export function startSession(): () => void {
   source = sourceOfPage();
-  worker = remote<WorkerMethods>(new Worker(workerAddress()));
+  headStart = takeHeadStart();
+  worker = remote<WorkerMethods>(headStart?.worker ?? new Worker(workerAddress()));
   const stopOpening = effect(() => {
     void open(store.file.value, store.device.value);
   });
@@ -192,22 +195,9 @@ let generation = 0;
 async function open(file: number, device: number | null): Promise<void> {
   const isNewest = opens.begin();
   try {
-    const manifest = await source.manifest(file);
-    if (manifest.format !== 'highwater-view' || manifest.version !== VIEW_VERSION) {
-      throw new Problem({
-        error: `the data has version ${manifest.version} of \`${manifest.format}\`, but this page reads version ${VIEW_VERSION}`,
-        hint: 'use a page and a program of the same release',
-      });
-    }
-    const chosen = deviceToOpen(manifest, device);
-    if (!chosen) {
-      throw new Problem({
-        error: `\`${manifest.name}\` has no device`,
-        hint: 'record with `torch.cuda.memory._record_memory_history()` before the program allocates',
-      });
-    }
-    const seen = await worker.open({manifest, device: chosen.device, addresses: addressesOf(file, manifest, chosen)});
+    const {manifest, device: chosen, seen} = await reached({file, device});
     if (!isNewest()) return;
+    sent = '';
     batch(() => {
       problem.value = null;
       linkTimes(opened.value?.device, chosen);
@@ -236,6 +226,15 @@ async function open(file: number, device: number | null): Promise<void> {
   }
 }
 
+/** Opens a device, unless that was begun already; a problem is met here, whoever began. */
+async function reached(target: Target): Promise<Reached> {
+  const begun = headStart;
+  headStart = undefined;
+  const isSame = begun?.target.file === target.file && begun.target.device === target.device;
+  const early = isSame ? await begun.reached.catch(() => undefined) : undefined;
+  return early ?? openDevice(source, worker, target);
+}
+
 /** Keeps the visible stretch of time when another file is opened: each counts from its own first entry. */
 function linkTimes(from: DeviceManifest | undefined, to: DeviceManifest): void {
   const x = store.xRange.value;
@@ -244,21 +243,16 @@ function linkTimes(from: DeviceManifest | undefined, to: DeviceManifest): void {
   }
 }
 
-function addressesOf(file: number, manifest: Manifest, device: DeviceManifest): Record<string, SectionAddress> {
-  const addresses: Record<string, SectionAddress> = {};
-  const add = (name: string, section: ColumnSection) => {
-    if (hasPayload(section)) addresses[name] = source.address(file, name);
-  };
-  for (const [name, section] of Object.entries(manifest.sections)) if (section.type !== 'json') add(name, section);
-  for (const [name, section] of Object.entries(device.sections)) add(`${device.device}/${name}`, section);
-  addresses.frames = source.address(file, 'frames');
-  return addresses;
-}
-
 const searches = new Newest();
+
+/** The last query that the worker was sent of the device that it has. */
+let sent = '';
 
 async function runSearch(query: string): Promise<void> {
   const isNewest = searches.begin();
+  // Nothing was sought and nothing is: pictures stay as they are.
+  if (query === '' && sent === '') return;
+  sent = query;
   try {
     const sources = regexesOf(query);
     // They are the same texts for each, and it ends what an older search had begun.
