@@ -3,7 +3,6 @@ import {defineConfig} from 'vite';
 // Bundles without a shared chunk, under names that do not change: the program embeds them. `--mode` says which. The calculator's
 // two are put into a page of their own (`pack-calculator.mjs`).
 const entries: Record<string, string> = {
-  start: 'src/start.ts',
   app: 'src/main.tsx',
   worker: 'src/worker/main.ts',
   calculator: 'src/calculator/main.tsx',

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const FILES: [&str; 5] = ["index.html", "start.js", "app.js", "worker.js", "app.css"];
+const FILES: [&str; 4] = ["index.html", "app.js", "worker.js", "app.css"];
 
 /// A page of its own, which may be missing where the rest is built: see `make ui`.
 const CALCULATOR: &str = "calculator.html";

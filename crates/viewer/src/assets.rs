@@ -2,8 +2,6 @@
 
 /// The page.
 pub(crate) const INDEX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/index.html"));
-/// The program that begins before the page's own is there.
-pub(crate) const START: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/start.js"));
 /// The program of the page.
 pub(crate) const APP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/app.js"));
 /// The program that makes its pictures.

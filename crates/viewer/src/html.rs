@@ -129,30 +129,27 @@ pub fn write_page(
     out.write_all(tail.as_bytes())
 }
 
-/// The page as it was built, with its style in it, cut where its body ends: there the data come in. Its programs are among them.
+/// The page as it was built, with its style in it, cut where its program is loaded: there the data come in.
 fn skeleton() -> [String; 2] {
-    let mut index = String::from_utf8_lossy(assets::INDEX).into_owned();
+    let index = String::from_utf8_lossy(assets::INDEX);
     let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">", content_security_policy());
-    let style = format!("<style>{}</style>", String::from_utf8_lossy(assets::STYLE));
-    for (open, file, close, instead) in [
-        ("<script", "start.js", "</script>\n", ""),
-        ("<link", "app.js", ">\n", ""),
-        ("<link", "app.css", ">", &*style),
-    ] {
-        if let Some((before, after)) = around(&index, open, file, close) {
-            index = format!("{before}{instead}{after}");
-        }
+    let style = String::from_utf8_lossy(assets::STYLE);
+    let (mut head, mut tail) = match around(&index, "<script", "app.js", "</script>") {
+        Some((head, tail)) => (head.to_owned(), tail.to_owned()),
+        None => (index.into_owned(), String::new()),
+    };
+    if let Some((before, after)) = around(&head, "<link", "app.css", ">") {
+        head = format!("{before}<style>{style}</style>{after}");
     }
     // Before anything that it rules.
-    match index.split_once("<head>") {
-        Some((before, after)) => index = format!("{before}<head>\n{policy}{after}"),
-        None => index.push_str(&policy),
+    match head.split_once("<head>") {
+        Some((before, after)) => head = format!("{before}<head>\n{policy}{after}"),
+        None => head.push_str(&policy),
     }
-    let mut tail = index.split_off(index.rfind("</body>").unwrap_or(index.len()));
     if !tail.ends_with('\n') {
         tail.push('\n');
     }
-    [index, tail]
+    [head, tail]
 }
 
 /// What stands before and after the element that names a file.

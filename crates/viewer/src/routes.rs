@@ -58,7 +58,6 @@ pub(crate) fn router(served: Arc<Served>) -> Router {
     Router::new()
         .route("/{token}", get(slash))
         .route("/{token}/", get(|| async { page("text/html; charset=utf-8", assets::INDEX) }))
-        .route("/{token}/start.js", get(|| async { page("text/javascript; charset=utf-8", assets::START) }))
         .route("/{token}/app.js", get(|| async { page("text/javascript; charset=utf-8", assets::APP) }))
         .route("/{token}/worker.js", get(|| async { page("text/javascript; charset=utf-8", assets::WORKER) }))
         .route("/{token}/app.css", get(|| async { page("text/css; charset=utf-8", assets::STYLE) }))

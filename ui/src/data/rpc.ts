@@ -10,11 +10,6 @@ interface Call {
 
 type Answer = {id: number; value: unknown} | {id: number; problem: ProblemBody};
 
-/** The first message of a worker: it runs. */
-interface Running {
-  isRunning: true;
-}
-
 /** A value of which parts are handed over rather than copied. */
 export class Transferred<T> {
   readonly value: T;
@@ -43,7 +38,7 @@ export interface WorkerScope {
   postMessage(message: unknown, transfer?: Transferable[]): void;
 }
 
-/** Answers calls: in the worker, which says that it runs. */
+/** Answers calls: in the worker. */
 export function serve(methods: Methods, scope: WorkerScope): void {
   scope.onmessage = async (event: MessageEvent<Call>) => {
     const {id, method, args} = event.data;
@@ -55,26 +50,25 @@ export function serve(methods: Methods, scope: WorkerScope): void {
       scope.postMessage({id, problem: Problem.from(error).body()});
     }
   };
-  scope.postMessage({isRunning: true} satisfies Running);
 }
 
-/** Calls: in the page, from a number on by which answers are known. A worker that dies fails every call that waits. */
-export function remote<T>(worker: Worker, from = 0): Remote<T> {
-  let next = from;
+/** Calls: in the page. A worker that dies fails every call that waits. */
+export function remote<T>(worker: Worker): Remote<T> {
+  let next = 0;
   const waiting = new Map<number, {resolve(value: unknown): void; reject(error: Problem): void}>();
-  worker.addEventListener('message', ({data: answer}: MessageEvent<Answer | Running>) => {
-    if ('isRunning' in answer) return;
+  worker.onmessage = (event: MessageEvent<Answer>) => {
+    const answer = event.data;
     const call = waiting.get(answer.id);
     waiting.delete(answer.id);
     if ('problem' in answer) call?.reject(new Problem(answer.problem));
     else call?.resolve(answer.value);
-  });
-  worker.addEventListener('error', event => {
+  };
+  worker.onerror = event => {
     for (const call of waiting.values()) {
       call.reject(new Problem({error: `the page's worker failed: ${event.message || 'it ran out of memory'}`}));
     }
     waiting.clear();
-  });
+  };
   return new Proxy({} as Remote<T>, {
     get:
       (_, method: string) =>

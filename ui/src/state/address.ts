@@ -3,7 +3,6 @@
 import {batch, effect} from '@preact/signals';
 import {placeOfPage} from '../data/source';
 import {GROUPINGS} from '../model/groups';
-import {targetOf, whole} from './opening';
 import * as store from './store';
 
 /** The state as the text after `#`. */
@@ -57,10 +56,8 @@ export function stateOfAddress(hash: string): void {
         take('view'),
         store.VIEWS.map(({id}) => id),
       ) ?? 'timeline';
-    const target = targetOf(hash);
-    store.file.value = target.file;
-    store.device.value = target.device;
-    for (const name of ['file', 'device']) words.delete(name);
+    store.file.value = whole(take('file')) ?? 0;
+    store.device.value = whole(take('device'));
     store.axis.value = oneOf(take('axis'), ['entry', 'time'] as const) ?? 'entry';
     const x = range(take('x'));
     store.xRange.value = x && {from: x[0], to: x[1]};
@@ -148,6 +145,10 @@ function stretchOfState(): string {
 
 function short(value: number): string {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(12)));
+}
+
+function whole(text: string | null): number | null {
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
 function range(text: string | null): [number, number] | null {

@@ -1,17 +1,22 @@
 /** The files, the one that is open, and the worker that holds it. */
 
 import {batch, computed, effect, signal, untracked} from '@preact/signals';
-import type {DeviceManifest, Manifest} from '../data/manifest';
+import {
+  type ColumnSection,
+  type DeviceManifest,
+  deviceToOpen,
+  hasPayload,
+  type Manifest,
+  VIEW_VERSION,
+} from '../data/manifest';
 import {type Remote, remote} from '../data/rpc';
-import {type FileState, Problem, type Source, sourceOfPage} from '../data/source';
+import {type FileState, Problem, type SectionAddress, type Source, sourceOfPage} from '../data/source';
 import {type Axis, type AxisKind, entryAxis, moved, timeAxis, translated, within} from '../model/axis';
 import {Newest} from '../model/newest';
 import {regexesOf} from '../model/search-query';
 import type {WorkerMethods} from '../worker/main';
 import type {Found} from '../worker/search';
-import {type HeadStart, takeHeadStart} from './head-start';
 import {matchingWithin} from './matching';
-import {openDevice, type Reached, type Target} from './opening';
 import * as store from './store';
 import {workerAddress} from './worker-address';
 
@@ -55,8 +60,6 @@ export const searchGeneration = signal(0);
 
 let source: Source;
 let worker: Remote<WorkerMethods>;
-/** Until the first device is opened. */
-let headStart: HeadStart | undefined;
 
 /** The worker. */
 export function engine(): Remote<WorkerMethods> {
@@ -126,8 +129,7 @@ export function reveal(entry: number): void {
 /** Starts the worker and opens what the address says. Gives what ends it. */
 export function startSession(): () => void {
   source = sourceOfPage();
-  headStart = takeHeadStart();
-  worker = remote<WorkerMethods>(headStart?.worker ?? new Worker(workerAddress()));
+  worker = remote<WorkerMethods>(new Worker(workerAddress()));
   const stopOpening = effect(() => {
     void open(store.file.value, store.device.value);
   });
@@ -195,7 +197,21 @@ let generation = 0;
 async function open(file: number, device: number | null): Promise<void> {
   const isNewest = opens.begin();
   try {
-    const {manifest, device: chosen, seen} = await reached({file, device});
+    const manifest = await source.manifest(file);
+    if (manifest.format !== 'highwater-view' || manifest.version !== VIEW_VERSION) {
+      throw new Problem({
+        error: `the data has version ${manifest.version} of \`${manifest.format}\`, but this page reads version ${VIEW_VERSION}`,
+        hint: 'use a page and a program of the same release',
+      });
+    }
+    const chosen = deviceToOpen(manifest, device);
+    if (!chosen) {
+      throw new Problem({
+        error: `\`${manifest.name}\` has no device`,
+        hint: 'record with `torch.cuda.memory._record_memory_history()` before the program allocates',
+      });
+    }
+    const seen = await worker.open({manifest, device: chosen.device, addresses: addressesOf(file, manifest, chosen)});
     if (!isNewest()) return;
     sent = '';
     batch(() => {
@@ -226,21 +242,23 @@ async function open(file: number, device: number | null): Promise<void> {
   }
 }
 
-/** Opens a device, unless that was begun already; a problem is met here, whoever began. */
-async function reached(target: Target): Promise<Reached> {
-  const begun = headStart;
-  headStart = undefined;
-  const isSame = begun?.target.file === target.file && begun.target.device === target.device;
-  const early = isSame ? await begun.reached.catch(() => undefined) : undefined;
-  return early ?? openDevice(source, worker, target);
-}
-
 /** Keeps the visible stretch of time when another file is opened: each counts from its own first entry. */
 function linkTimes(from: DeviceManifest | undefined, to: DeviceManifest): void {
   const x = store.xRange.value;
   if (x && store.axis.value === 'time' && from?.time_us && to.time_us) {
     store.xRange.value = moved(x, from.time_us[0] - to.time_us[0]);
   }
+}
+
+function addressesOf(file: number, manifest: Manifest, device: DeviceManifest): Record<string, SectionAddress> {
+  const addresses: Record<string, SectionAddress> = {};
+  const add = (name: string, section: ColumnSection) => {
+    if (hasPayload(section)) addresses[name] = source.address(file, name);
+  };
+  for (const [name, section] of Object.entries(manifest.sections)) if (section.type !== 'json') add(name, section);
+  for (const [name, section] of Object.entries(device.sections)) add(`${device.device}/${name}`, section);
+  addresses.frames = source.address(file, 'frames');
+  return addresses;
 }
 
 const searches = new Newest();

@@ -101,7 +101,6 @@ fn the_page_comes_with_what_it_may_do() {
     let served = Served::new(&[recording_path("linear_forward")]);
     for (path, kind) in [
         ("", "text/html; charset=utf-8"),
-        ("start.js", "text/javascript; charset=utf-8"),
         ("app.js", "text/javascript; charset=utf-8"),
         ("worker.js", "text/javascript; charset=utf-8"),
         ("app.css", "text/css; charset=utf-8"),

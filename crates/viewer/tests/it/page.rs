@@ -129,8 +129,6 @@ fn check(page: &str, want: &Columns, name: &str) {
     for id in ["app.js", "worker.js", "section:report", "section:frames"] {
         assert!(packed.contains_key(id), "{name}: {id}");
     }
-    // It begins a worker from a file of the server, which a page that is one file does not have.
-    assert!(!page.contains("start.js"), "{name}");
 }
 
 #[test]
