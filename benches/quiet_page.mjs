@@ -63,13 +63,20 @@ export class QuietPage {
     return result.value;
   }
 
-  /** Waits until the page has an element. */
-  async waitFor(selector) {
+  /** The value of such a function once it is one that counts as true. */
+  async value(work) {
     const end = Date.now() + WAIT_MS;
-    while (!(await this.evaluate(`() => document.querySelector(${JSON.stringify(selector)}) !== null`))) {
-      if (Date.now() > end) throw new Error(`no ${selector}`);
+    for (;;) {
+      const value = await this.evaluate(work);
+      if (value) return value;
+      if (Date.now() > end) throw new Error(`no value of ${work}`);
       await new Promise(go => setTimeout(go, 50));
     }
+  }
+
+  /** Waits until the page has an element. */
+  waitFor(selector) {
+    return this.value(`() => document.querySelector(${JSON.stringify(selector)}) !== null`);
   }
 
   /** Where the first such element is, in CSS pixels. */
