@@ -54,8 +54,7 @@ where
                 return error::report(&problem.into());
             }
             args::Color::of_words(&words).set();
-            let choice =
-                if usage.use_stderr() { style::choice(&io::stderr()) } else { style::choice(&io::stdout()) };
+            let choice = if usage.use_stderr() { style::choice(&io::stderr()) } else { style::choice(&io::stdout()) };
             choice.write_global();
             // Nobody is left to tell if the output is closed.
             let _ = usage.print();

@@ -77,7 +77,11 @@ pub fn choice(stream: &impl RawStream) -> ColorChoice {
     }
     let clicolor = anstyle_query::clicolor();
     let has_colours = anstyle_query::term_supports_color() || clicolor == Some(true) || anstyle_query::is_ci();
-    if clicolor != Some(false) && stream.is_terminal() && has_colours { ColorChoice::Always } else { ColorChoice::Never }
+    if clicolor != Some(false) && stream.is_terminal() && has_colours {
+        ColorChoice::Always
+    } else {
+        ColorChoice::Never
+    }
 }
 
 /// Whether standard output shows styles.

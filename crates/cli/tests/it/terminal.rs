@@ -131,8 +131,11 @@ fn colours_are_where_they_are_asked_for_and_nowhere_else() {
     assert!(!std::fs::read_to_string(file).unwrap().contains('\u{1b}'));
 }
 
+/// Environment variables, with their values.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// What a command writes with these variables, on a terminal and into pipes: standard output and error in one.
-fn on_terminal_and_piped(words: &[&str], variables: &[(&str, &str)]) -> [String; 2] {
+fn on_terminal_and_piped(words: &[&str], variables: Variables<'_>) -> [String; 2] {
     const BOTH: &str = "import os, pty, subprocess, sys\n\
         run = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)\n\
         own, child = pty.openpty()\n\
@@ -150,7 +153,8 @@ fn on_terminal_and_piped(words: &[&str], variables: &[(&str, &str)]) -> [String;
     }
     let output = python.envs(variables.iter().copied()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let (terminal, piped) = text.split_once('\0').unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let (terminal, piped) =
+        text.split_once('\0').unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     [terminal.to_owned(), piped.to_owned()]
 }
 
@@ -167,7 +171,7 @@ fn each_switch_of_colour_does_what_its_standard_says() {
     ];
     let xterm = ("TERM", "xterm-256color");
     // The variables, and whether there are colours on a terminal and in a pipe.
-    let cases: [(&[(&str, &str)], [bool; 2]); 14] = [
+    let cases: [(Variables<'_>, [bool; 2]); 14] = [
         (&[xterm], [true, false]),
         (&[], [false, false]),
         (&[("TERM", "dumb")], [false, false]),
@@ -188,7 +192,9 @@ fn each_switch_of_colour_does_what_its_standard_says() {
         for (variables, expected) in cases {
             assert_eq!(on_terminal_and_piped(words, variables).map(has_colours), expected, "{words:?} {variables:?}");
         }
-        for variables in [&[xterm, ("NO_COLOR", "1")][..], &[("TERM", "dumb"), ("CLICOLOR_FORCE", "0"), ("CLICOLOR", "0")]] {
+        for variables in
+            [&[xterm, ("NO_COLOR", "1")][..], &[("TERM", "dumb"), ("CLICOLOR_FORCE", "0"), ("CLICOLOR", "0")]]
+        {
             for (choice, expected) in [("always", true), ("never", false)] {
                 let words = [words, &["--color", choice]].concat();
                 assert_eq!(on_terminal_and_piped(&words, variables).map(has_colours), [expected; 2], "{words:?}");
