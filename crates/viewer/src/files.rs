@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 /// More files than a page has room for.
 const MAX_FILES: usize = 256;
 
-/// What is no snapshot fails long before so many bytes are read of it.
+/// A file that is not a snapshot fails long before so many bytes are read of it.
 const PROMISING_BYTES: u64 = 1 << 20;
 
 /// So many files that can be read again are open at a time.
