@@ -50,6 +50,12 @@ export class QuietPage {
     return this.#ask('Page.navigate', {url});
   }
 
+  /** Has a function without arguments run in every page from now on, before its own programs. */
+  async before(work) {
+    await this.#ask('Page.enable', {});
+    await this.#ask('Page.addScriptToEvaluateOnNewDocument', {source: `(${work})()`});
+  }
+
   /** The value of a function without arguments that runs in the page. */
   async evaluate(work) {
     const expression = `(${work})()`;
@@ -57,13 +63,20 @@ export class QuietPage {
     return result.value;
   }
 
-  /** Waits until the page has an element. */
-  async waitFor(selector) {
+  /** The value of such a function once it is one that counts as true. */
+  async value(work) {
     const end = Date.now() + WAIT_MS;
-    while (!(await this.evaluate(`() => document.querySelector(${JSON.stringify(selector)}) !== null`))) {
-      if (Date.now() > end) throw new Error(`no ${selector}`);
+    for (;;) {
+      const value = await this.evaluate(work);
+      if (value) return value;
+      if (Date.now() > end) throw new Error(`no value of ${work}`);
       await new Promise(go => setTimeout(go, 50));
     }
+  }
+
+  /** Waits until the page has an element. */
+  waitFor(selector) {
+    return this.value(`() => document.querySelector(${JSON.stringify(selector)}) !== null`);
   }
 
   /** Where the first such element is, in CSS pixels. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater._html import preformatted
+from highwater._html import preformatted, pretty
 
 
 class Document(dict[str, Any]):
@@ -23,7 +23,7 @@ class Document(dict[str, Any]):
         return f"<highwater.{type(self).__name__}: {first}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text.rstrip("\n"))
+        pretty(printer, self, self.text)
 
     def _repr_html_(self) -> str:
         return preformatted(self.text)

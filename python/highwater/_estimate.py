@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, overload
 
 from highwater._highwater import estimate_json, serve_json
-from highwater._html import preformatted
+from highwater._html import preformatted, pretty
 
 
 class _Config(Protocol):
@@ -27,7 +27,7 @@ class _Shown:
         return self.text
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text.rstrip("\n"))
+        pretty(printer, self, self.text)
 
     def _repr_html_(self) -> str:
         return preformatted(self.text)

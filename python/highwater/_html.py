@@ -2,7 +2,9 @@
 
 JupyterLab breaks and joins the lines of a ``<pre>``, and nbconvert sets it in a proportional font; in a notebook that is not trusted
 JupyterLab removes ``<style>``, ``<svg>`` and the source of an ``<iframe>``. Inline styles, tables, and pictures as data survive all of
-them, and VS Code and Colab show them as they are.
+them. VS Code puts HTML into its output as it is (``renderHTML`` of its extension ``notebook-renderers``), and in a workspace that is not
+trusted shows ``text/plain`` instead: ``pretty`` writes it. Colab shows the HTML as it is, each output in a frame of its own
+("Advanced outputs", its notebook of snippets).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Sequence
+from typing import Any
 
 FONT = "font-family: Menlo, 'DejaVu Sans Mono', Consolas, monospace"
 
@@ -21,6 +24,12 @@ CELL = f"{FONT}; font-size: 12px; white-space: nowrap; padding: 2px 8px; text-al
 def preformatted(text: str) -> str:
     """Text in a fixed font, with its own lines; a line that is wider than the cell scrolls."""
     return f'<pre style="{PREFORMATTED}">{html.escape(text)}</pre>'
+
+
+def pretty(printer: Any, shown: object, text: str) -> None:
+    """Has IPython print a text for what it shows; inside a list or a dict the one line of ``repr``."""
+    is_inside = len(getattr(printer, "stack", ())) > 1
+    printer.text(repr(shown) if is_inside else text.rstrip("\n"))
 
 
 def picture(svg: str, label: str, width: int) -> str:
@@ -40,6 +49,23 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], below: str) -> 
         "<tr>" + "".join(_cell(cell, align) for cell, align in zip(row, aligned, strict=True)) + "</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(below)}</p>"
+
+
+def text_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], below: str) -> str:
+    """The same in columns of text."""
+    columns = [[title, *(_printable(row[at].text) for row in rows)] for at, title in enumerate(titles)]
+    aligned = [_alignment(column) for column in zip(*rows, strict=True)] or ["left"] * len(titles)
+    set_out = []
+    for column, align in zip(columns, aligned, strict=True):
+        width = max(map(len, column))
+        set_out.append([text.rjust(width) if align == "right" else text.ljust(width) for text in column])
+    lines = ["  ".join(cells).rstrip() for cells in zip(*set_out, strict=True)]
+    return "\n".join([*lines, below])
+
+
+def _printable(text: str) -> str:
+    """Names come from the file: none may move the cursor."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 class Cell:

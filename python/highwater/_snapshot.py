@@ -217,6 +217,12 @@ class Snapshot:
         about = (run or named, numbered if rank is None else rank)
         self._native.write_tables(os.fspath(out), file, *about, 0, entries, force)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        from highwater._html import pretty
+        from highwater._notebook import LINE
+
+        pretty(printer, self, self._native.report_text(self.name, LINE))
+
     def _repr_html_(self) -> str:
         from highwater._notebook import html
 

@@ -132,11 +132,18 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return pandas.DataFrame({name: _series(pandas, self.column(name)) for name in self.columns})
 
     def _repr_html_(self) -> str:
+        return html.table(*self._shown())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        html.pretty(printer, self, html.text_table(*self._shown()))
+
+    def _shown(self) -> tuple[list[str], list[list[html.Cell]], str]:
+        """Titles, the first rows, and how many more there are."""
         head = self.head(SHOWN)
         rows = [[_cell(name, value) for name, value in row.items()] for row in head.to_dicts()]
         below = f"{self.num_rows:,} {self._what}, {len(self)} columns"
         rest = self.num_rows - head.num_rows
-        return html.table(self.columns, rows, f"{below}; {rest:,} more rows" if rest else below)
+        return self.columns, rows, f"{below}; {rest:,} more rows" if rest else below
 
     def __arrow_c_schema__(self) -> object:
         return self._native.__arrow_c_schema__()

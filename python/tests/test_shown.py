@@ -23,14 +23,18 @@ class Tags(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
+        self.texts: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
 
     def only(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.found if name == tag]
@@ -106,6 +110,41 @@ def test_a_page_of_a_notebook_needs_no_program_no_sheet_and_no_other_place(one: 
             assert attributes.get("src", "data:").startswith("data:"), f"the frame's {tag}"
             if tag == "link":
                 assert attributes["href"].startswith("data:")
+
+
+class Printer:
+    """As much of IPython's as an object meets; ``depth`` lists and dicts are around it."""
+
+    def __init__(self, depth: int = 0) -> None:
+        self.stack = [0] * (depth + 1)
+        self.written = ""
+
+    def text(self, text: str) -> None:
+        self.written += text
+
+
+@pytest.mark.parametrize("one", shown(), ids=lambda one: type(one).__name__)
+def test_a_workspace_that_is_not_trusted_shows_the_same_as_plain_text(one: Any) -> None:
+    """VS Code shows neither HTML nor SVG there, but ``text/plain`` (``renderOutputItem`` of its extension ``notebook-renderers``)."""
+    alone, inside = Printer(), Printer(depth=1)
+    one._repr_pretty_(alone, False)
+    one._repr_pretty_(inside, False)
+    assert inside.written == repr(one)
+    # No control character of a name in it, nor a style.
+    assert all(c.isprintable() for c in alone.written.replace("\n", ""))
+    known = re.compile(r"\d+\.\d+ [KMG]iB|[a-z_0-9]+\.py:\d+")
+    words = known.findall(" ".join(Tags(one._repr_html_()).texts))
+    assert words and set(words) <= set(known.findall(alone.written))
+
+
+def test_names_in_plain_text_move_no_cursor() -> None:
+    frames = [{"filename": "\x1b[2J.py", "line": 1, "name": "f\n"}]
+    block = {"address": 4096, "size": 512, "requested_size": 4, "state": "active_allocated", "frames": frames}
+    segment = {"device": 0, "address": 4096, "total_size": 2097152, "stream": 0, "segment_type": "small", "blocks": [block]}
+    live = highwater.load({"segments": [segment], "device_traces": [[]]}).live()
+    printer = Printer()
+    live._repr_pretty_(printer, False)
+    assert "\x1b" not in printer.written and len(printer.written.splitlines()) == 3
 
 
 KEPT_STYLES = {

@@ -5,6 +5,30 @@ import {live, recording, run, Server, serving, Viewer} from './browser';
 
 const served = serving(recording('oom_gpt2_8gib'));
 
+describe('the first picture', () => {
+  it('is made once', async () => {
+    const page = await served.browser.newPage({viewport: {width: 1440, height: 900}});
+    await page.addInitScript(() => {
+      const asked: number[] = [];
+      Object.assign(globalThis, {asked});
+      const post = Worker.prototype.postMessage;
+      Worker.prototype.postMessage = function (this: Worker, message, ...rest: []) {
+        const {method, args} = message as {method: string; args: {width: number}[]};
+        if (method === 'timeline') asked.push(args[0].width);
+        post.call(this, message, ...rest);
+      };
+    });
+    await page.goto(served.server.address);
+    await page.waitForSelector('.plot[data-picture=exact]');
+    await page.waitForFunction(() => (globalThis as unknown as {asked: number[]}).asked.length > 1);
+    // The second is the whole recording, for the strip.
+    const widths = await page.evaluate(() => (globalThis as unknown as {asked: number[]}).asked);
+    expect(widths.length).toBe(2);
+    expect(new Set(widths).size).toBe(2);
+    await page.close();
+  });
+});
+
 describe('a colour that is chosen', () => {
   for (const colour of ['stack', 'category', 'stream', 'pool', 'size']) {
     it(`paints by ${colour} what a reload paints`, async () => {

@@ -13,7 +13,7 @@ pub use highwater_problem::Problem;
 use highwater_snapshot::ErrorKind;
 
 use crate::printable::printable;
-use crate::style::{BAD, HINT};
+use crate::style::{self, BAD, HINT};
 use crate::table::{broken_around_code, error_width};
 
 /// Bad usage or bad input.
@@ -48,7 +48,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn print(error: &anyhow::Error) -> io::Result<()> {
-    let mut err = anstream::stderr().lock();
+    let mut err = style::stderr();
     let width = error_width();
     writeln!(err, "{BAD}error:{BAD:#}{}", lines("error:", &error.to_string(), width))?;
     let problem = error.downcast_ref::<Problem>();

@@ -27,6 +27,7 @@ mod units;
 mod warnings;
 
 use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
@@ -53,6 +54,8 @@ where
                 return error::report(&problem.into());
             }
             args::Color::of_words(&words).set();
+            let choice = if usage.use_stderr() { style::choice(&io::stderr()) } else { style::choice(&io::stdout()) };
+            choice.write_global();
             // Nobody is left to tell if the output is closed.
             let _ = usage.print();
             return if usage.use_stderr() { ExitCode::from(error::BAD_INPUT) } else { ExitCode::SUCCESS };

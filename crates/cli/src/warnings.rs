@@ -6,14 +6,14 @@ use highwater_analysis::Analysis;
 use highwater_snapshot::Warnings;
 
 use crate::printable::printable;
-use crate::style::WARNING;
+use crate::style::{self, WARNING};
 
 /// Prints each warning to standard error.
 ///
 /// # Errors
 /// Those of standard error.
 pub(crate) fn print(warnings: &Warnings) -> io::Result<()> {
-    let mut err = anstream::stderr().lock();
+    let mut err = style::stderr();
     for warning in warnings {
         writeln!(err, "{WARNING}warning:{WARNING:#} {}", printable(&warning.to_string()))?;
     }

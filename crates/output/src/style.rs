@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{Ansi256Color, AnsiColor};
 
 pub use anstyle::Style;
@@ -64,9 +66,34 @@ pub fn runs(drawing: &str, of: impl Fn(char) -> Style) -> Vec<(Style, &str)> {
     runs
 }
 
-/// Whether standard output shows styles: as `--color` says, else as the terminal, `NO_COLOR` and `CLICOLOR_FORCE` do.
+/// Whether a stream shows styles: as `--color` says, else as the terminal, `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE` do.
+///
+/// # Source
+/// <https://no-color.org/>, <https://bixense.com/clicolors/>. `CLICOLOR_FORCE=0` forces nothing; `anstream` takes every value for yes.
+pub fn choice(stream: &impl RawStream) -> ColorChoice {
+    let is_asked = ColorChoice::global() != ColorChoice::Auto;
+    if is_asked || anstyle_query::no_color() || std::env::var_os("CLICOLOR_FORCE").is_none_or(|value| value != "0") {
+        return AutoStream::choice(stream);
+    }
+    let clicolor = anstyle_query::clicolor();
+    let has_colours = anstyle_query::term_supports_color() || clicolor == Some(true) || anstyle_query::is_ci();
+    if clicolor != Some(false) && stream.is_terminal() && has_colours {
+        ColorChoice::Always
+    } else {
+        ColorChoice::Never
+    }
+}
+
+/// Whether standard output shows styles.
 pub fn on_stdout() -> bool {
-    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+    choice(&io::stdout()) != ColorChoice::Never
+}
+
+/// Standard error, which keeps styles where it shows them.
+pub fn stderr() -> AutoStream<io::StderrLock<'static>> {
+    let stream = io::stderr();
+    let choice = choice(&stream);
+    AutoStream::new(stream.lock(), choice)
 }
 
 /// The colour of a terminal with 256 of them that is nearest to one with red, green and blue from 0 to 255.

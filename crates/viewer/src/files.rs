@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -22,6 +23,9 @@ use crate::refusal::Refusal;
 /// More files than a page has room for.
 const MAX_FILES: usize = 256;
 
+/// A file that is not a snapshot fails long before so many bytes are read of it.
+const PROMISING_BYTES: u64 = 1 << 20;
+
 /// So many files that can be read again are open at a time.
 const MAX_OPEN: usize = 8;
 
@@ -33,6 +37,8 @@ pub(crate) struct Shelved {
     path: Option<PathBuf>,
     /// What it was like when it was first opened.
     stamp: Arc<Mutex<Option<Stamp>>>,
+    /// Bytes that were read of it.
+    taken: Arc<AtomicU64>,
     /// Everything, while it is open.
     shown: Mutex<Option<Reading<Shown>>>,
     outline: Mutex<Option<Reading<Outline>>>,
@@ -87,14 +93,16 @@ pub(crate) struct Shelf {
 
 /// Either of what can be read.
 enum Source {
-    File(File),
+    File(File, Arc<AtomicU64>),
     Pipe(io::Stdin),
 }
 
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::File(file) => file.read(buffer),
+            Self::File(file, taken) => {
+                file.read(buffer).inspect(|&count| _ = taken.fetch_add(count as u64, Ordering::Relaxed))
+            }
             Self::Pipe(pipe) => pipe.read(buffer),
         }
     }
@@ -125,6 +133,7 @@ impl Shelf {
             name,
             path: Some(path.to_owned()),
             stamp: Arc::default(),
+            taken: Arc::default(),
             shown: Mutex::default(),
             outline: Mutex::default(),
         });
@@ -161,7 +170,14 @@ impl Shelf {
         let (made, shown) = watch::channel(None);
         start(name.clone(), self.treatment, None, Purpose::Show(made), open);
         let shown = Mutex::new(Some(shown));
-        Arc::new(Shelved { name, path: None, stamp: Arc::default(), shown, outline: Mutex::default() })
+        Arc::new(Shelved {
+            name,
+            path: None,
+            stamp: Arc::default(),
+            taken: Arc::default(),
+            shown,
+            outline: Mutex::default(),
+        })
     }
 
     /// Begins to read a file of a directory, which must be as it was when it was first read.
@@ -174,6 +190,7 @@ impl Shelf {
     ) -> Reading<T> {
         let (made, reading) = watch::channel(None);
         let (name, path, stamp) = (file.name.clone(), path.to_owned(), Arc::clone(&file.stamp));
+        let taken = Arc::clone(&file.taken);
         start(file.name.clone(), self.treatment, gate.cloned(), purpose(made), move || {
             let opened = open_file(&path).map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))?;
             let now = opened.metadata().ok().map(|metadata| Stamp::of(&metadata));
@@ -186,7 +203,7 @@ impl Shelf {
                 .hint("stop `highwater view` and start it again"));
             }
             *stamp = now;
-            Ok(Source::File(opened))
+            Ok(Source::File(opened, taken))
         });
         reading
     }
@@ -259,6 +276,11 @@ impl Shelf {
         self.files().iter().map(|file| file.progress()).collect()
     }
 
+    /// Whether any file is a snapshot by all signs, read to its end or not.
+    pub(crate) fn is_promising(&self) -> bool {
+        self.files().iter().any(|file| file.is_promising())
+    }
+
     /// What there is.
     pub(crate) fn list(&self) -> Vec<FileView> {
         self.all().iter().enumerate().map(|(id, file)| file.view(id)).collect()
@@ -315,6 +337,11 @@ impl Shelved {
         }
         // A file that was read once stays ready, though it may be gone when it is opened again.
         of(lock(&self.outline).as_ref()).or_else(|| of(lock(&self.shown).as_ref())).unwrap_or(Progress::Reading)
+    }
+
+    /// Whether so much of it was read that it is a snapshot by all signs.
+    fn is_promising(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= PROMISING_BYTES
     }
 
     fn view(&self, id: usize) -> FileView {

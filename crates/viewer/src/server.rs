@@ -92,6 +92,10 @@ impl Viewer {
             if states.is_empty() || states.iter().any(|state| matches!(state, Progress::Ready)) {
                 return None;
             }
+            // The browser opens meanwhile.
+            if self.served.shelf.is_promising() && states.iter().any(|state| matches!(state, Progress::Reading)) {
+                return None;
+            }
             let failures = states.iter().map(|state| match state {
                 Progress::Failed(refusal) => Some(refusal.problem.clone()),
                 _ => None,

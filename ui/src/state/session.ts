@@ -81,19 +81,24 @@ export const shownEntry = computed(() => {
 /** Where an entry lies on the axis that is shown: set by the view that shows it. */
 export const shownAxis = signal<Axis | null>(null);
 
-const axes = new WeakMap<Opened, Map<AxisKind, Promise<Axis>>>();
+const entryAxes = new WeakMap<Opened, Axis>();
+const timeAxes = new WeakMap<Opened, Promise<Axis>>();
+
+/** An axis of a device that needs no numbers: of entries, also where times are wanted and are not known. */
+export function axisAtOnce(device: Opened, kind: AxisKind): Axis | undefined {
+  if (kind === 'time' && device.device.time_us) return undefined;
+  const axis = entryAxes.get(device) ?? entryAxis(device.entries);
+  entryAxes.set(device, axis);
+  return axis;
+}
 
 /** An axis of a device; of entries where their times are not known. */
 export function axisOf(device: Opened, kind: AxisKind): Promise<Axis> {
-  const made = axes.get(device) ?? new Map<AxisKind, Promise<Axis>>();
-  axes.set(device, made);
-  let axis = made.get(kind);
-  if (!axis) {
-    const isTimed = kind === 'time' && device.device.time_us;
-    axis = isTimed ? worker.times().then(timeAxis) : Promise.resolve(entryAxis(device.entries));
-    axis.catch(() => made.delete(kind));
-    made.set(kind, axis);
-  }
+  const atOnce = axisAtOnce(device, kind);
+  if (atOnce) return Promise.resolve(atOnce);
+  const axis = timeAxes.get(device) ?? worker.times().then(timeAxis);
+  timeAxes.set(device, axis);
+  axis.catch(() => timeAxes.delete(device));
   return axis;
 }
 
@@ -208,6 +213,7 @@ async function open(file: number, device: number | null): Promise<void> {
     }
     const seen = await worker.open({manifest, device: chosen.device, addresses: addressesOf(file, manifest, chosen)});
     if (!isNewest()) return;
+    sent = '';
     batch(() => {
       problem.value = null;
       linkTimes(opened.value?.device, chosen);
@@ -257,8 +263,14 @@ function addressesOf(file: number, manifest: Manifest, device: DeviceManifest): 
 
 const searches = new Newest();
 
+/** The last query that the worker was sent of the device that it has. */
+let sent = '';
+
 async function runSearch(query: string): Promise<void> {
   const isNewest = searches.begin();
+  // Nothing was sought and nothing is: pictures stay as they are.
+  if (query === '' && sent === '') return;
+  sent = query;
   try {
     const sources = regexesOf(query);
     // They are the same texts for each, and it ends what an older search had begun.

@@ -119,6 +119,12 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
     for path in named {
         if path.is_dir() {
             files.extend(snapshots_in(path)?);
+        } else if highwater_nsight::is_profile(path) {
+            let named = input::name(path);
+            return Err(Problem::new(format!(
+                "{named} is a profile of Nsight Systems, which the viewer does not draw"
+            ))
+            .hint(format!("`highwater report {}` shows the memory in it", path.display())));
         } else if path != Path::new("-") {
             highwater_snapshot::open_file(path).map_err(|error| error.problem(&input::name(path)))?;
             files.push(path.clone());

@@ -131,6 +131,78 @@ fn colours_are_where_they_are_asked_for_and_nowhere_else() {
     assert!(!std::fs::read_to_string(file).unwrap().contains('\u{1b}'));
 }
 
+/// Environment variables, with their values.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+/// What a command writes with these variables, on a terminal and into pipes: standard output and error in one.
+fn on_terminal_and_piped(words: &[&str], variables: Variables<'_>) -> [String; 2] {
+    const BOTH: &str = "import os, pty, subprocess, sys\n\
+        run = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)\n\
+        own, child = pty.openpty()\n\
+        started = subprocess.Popen(sys.argv[1:], stdin=child, stdout=child, stderr=child)\n\
+        os.close(child)\n\
+        shown = b''\n\
+        try:\n    while piece := os.read(own, 1 << 16): shown += piece\n\
+        except OSError: pass\n\
+        started.wait()\n\
+        sys.stdout.buffer.write(shown + b'\\0' + run.stdout)\n";
+    let mut python = assert_cmd::Command::new("python3");
+    python.args(["-c", BOTH]).arg(assert_cmd::cargo::cargo_bin!("highwater")).args(words).current_dir(recordings());
+    for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "TERM"] {
+        python.env_remove(variable);
+    }
+    let output = python.envs(variables.iter().copied()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (terminal, piped) =
+        text.split_once('\0').unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    [terminal.to_owned(), piped.to_owned()]
+}
+
+/// <https://no-color.org/> and <https://bixense.com/clicolors/>: an answer, an error, and what the parser itself prints.
+#[test]
+fn each_switch_of_colour_does_what_its_standard_says() {
+    let commands: [&[&str]; 5] = [
+        &["report", "linear_forward.pickle.gz"],
+        &["report", "absent.pickle"],
+        &["--help"],
+        &["report", "--absent"],
+        // With warnings.
+        &["report", "fuzz_default.pickle.gz"],
+    ];
+    let xterm = ("TERM", "xterm-256color");
+    // The variables, and whether there are colours on a terminal and in a pipe.
+    let cases: [(Variables<'_>, [bool; 2]); 14] = [
+        (&[xterm], [true, false]),
+        (&[], [false, false]),
+        (&[("TERM", "dumb")], [false, false]),
+        (&[xterm, ("NO_COLOR", "1")], [false, false]),
+        (&[xterm, ("NO_COLOR", "0")], [false, false]),
+        (&[xterm, ("NO_COLOR", "")], [true, false]),
+        (&[xterm, ("CLICOLOR", "0")], [false, false]),
+        (&[xterm, ("CLICOLOR", "1")], [true, false]),
+        (&[xterm, ("CLICOLOR_FORCE", "1")], [true, true]),
+        (&[xterm, ("CLICOLOR_FORCE", "0")], [true, false]),
+        (&[xterm, ("CLICOLOR_FORCE", "")], [true, false]),
+        (&[xterm, ("CLICOLOR_FORCE", "0"), ("CLICOLOR", "0")], [false, false]),
+        (&[("TERM", "dumb"), ("CLICOLOR_FORCE", "0")], [false, false]),
+        (&[xterm, ("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], [false, false]),
+    ];
+    let has_colours = |text: String| text.contains("\u{1b}[");
+    for words in commands {
+        for (variables, expected) in cases {
+            assert_eq!(on_terminal_and_piped(words, variables).map(has_colours), expected, "{words:?} {variables:?}");
+        }
+        for variables in
+            [&[xterm, ("NO_COLOR", "1")][..], &[("TERM", "dumb"), ("CLICOLOR_FORCE", "0"), ("CLICOLOR", "0")]]
+        {
+            for (choice, expected) in [("always", true), ("never", false)] {
+                let words = [words, &["--color", choice]].concat();
+                assert_eq!(on_terminal_and_piped(&words, variables).map(has_colours), [expected; 2], "{words:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_coloured_answer_looks_like_this() {
     let output = command().args(["explain", "oom_gpt2_8gib.pickle.gz", "--color", "always"]).output().unwrap();

@@ -199,6 +199,10 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
       caused by: No such file or directory (os error 2)
     hint: check the path; `_dump_snapshot` writes to the program's working directory
     ");
+    insta::assert_snapshot!(failure("view ../nsight/2024.sqlite --no-open"), @"
+    error: `../nsight/2024.sqlite` is a profile of Nsight Systems, which the viewer does not draw
+    hint: `highwater report ../nsight/2024.sqlite` shows the memory in it
+    ");
     insta::assert_snapshot!(failure("view README.md --no-open"), @r#"
     error: `README.md` is not a memory snapshot
       caused by: byte 0: expected a pickle header (0x80), found 0x23 0x20 (text)

@@ -408,6 +408,7 @@ mod tests {
                 gpu.power = Some(Power { draw_mw: u32::MAX, limit_mw: Some(u32::MAX) });
             }
             let mut state = State::new(true, Duration::from_secs(1));
+            state.has_colour = true;
             state.take(sample);
             for mode in [Mode::Browse, Mode::Filter, Mode::Details, Mode::Help] {
                 state.mode = mode;

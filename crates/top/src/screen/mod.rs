@@ -195,11 +195,6 @@ impl Pace {
     }
 }
 
-/// Whether colours are wanted.
-fn has_colour() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
 /// That a signal was sent, or why not.
 fn sent(result: io::Result<()>, what: &str) -> String {
     match result {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use highwater_monitor::{GpuSample, ProcessSample, Sample};
+use highwater_output::style;
 
 use super::kill::Target;
 
@@ -112,7 +113,7 @@ impl State {
             speed: 1.0,
             looks: 0,
             message: None,
-            has_colour: super::has_colour(),
+            has_colour: style::on_stdout(),
         }
     }
 

@@ -123,6 +123,7 @@ export class StackedChart {
       }),
     );
     this.resize();
+    this.draw();
   }
 
   /** Ends it. */

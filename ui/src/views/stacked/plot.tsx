@@ -2,7 +2,7 @@
 
 import {effect, useSignal, useSignalEffect} from '@preact/signals';
 import type {ComponentChildren} from 'preact';
-import {useEffect, useRef} from 'preact/hooks';
+import {useLayoutEffect, useRef} from 'preact/hooks';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
@@ -10,7 +10,7 @@ import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
 import {leaveGarbage} from '../../model/garbage';
 import {binary, count} from '../../model/units';
-import {axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
+import {axisAtOnce, axisOf, type Opened, opened, problem, shownAxis} from '../../state/session';
 import * as store from '../../state/store';
 import type {StackedRequest} from '../../worker/pictures';
 import {type ChartSource, type Hit, StackedChart} from './chart';
@@ -48,7 +48,7 @@ interface Hover<D> {
 export function StackedPlot<D>(props: PlotProps<D>) {
   const {device, title, label, source} = props;
   const host = useRef<HTMLDivElement>(null);
-  const axis = useSignal<Axis | null>(null);
+  const axis = useSignal<Axis | null>(axisAtOnce(device, store.axis.peek()) ?? null);
   const hover = useSignal<Hover<D> | null>(null);
 
   useSignalEffect(() => {
@@ -65,7 +65,8 @@ export function StackedPlot<D>(props: PlotProps<D>) {
     );
   });
 
-  useEffect(() => {
+  // Before the browser paints: the worker is asked for the first picture a frame earlier.
+  useLayoutEffect(() => {
     if (!host.current || !axis.value) return;
     const chart = new StackedChart(host.current, device, axis.value, source);
     const asker = new Asker(chart, props, hover);

@@ -6,7 +6,7 @@ use highwater_documents::requests::{RequestsView, RunView, Warning};
 
 use crate::document::{Document, Section};
 use crate::printable::printable;
-use crate::style::WARNING;
+use crate::style::{self, WARNING};
 use crate::table::{Align, Table};
 use crate::units::{count, counted, size};
 
@@ -15,7 +15,7 @@ use crate::units::{count, counted, size};
 /// # Errors
 /// Those of standard error.
 pub(super) fn print_warnings(warnings: &[Warning]) -> io::Result<()> {
-    let mut err = anstream::stderr().lock();
+    let mut err = style::stderr();
     for warning in warnings {
         let times = match (warning.count, warning.line) {
             (1, None) => String::new(),
