@@ -14,6 +14,12 @@ from highwater_dryrun import importing
 _ID_BYTES = 128
 """Of `ncclUniqueId`."""
 _kept: "list[Any]" = []
+_groups: "list[list[int]]" = []
+
+
+def groups() -> "list[list[int]]":
+    """The ranks of each group that the program has made."""
+    return _groups
 
 
 def imagine() -> None:
@@ -37,6 +43,9 @@ def _imagine(module: Any) -> None:
         init(_without_gloo(backend or "cpu:gloo,cuda:nccl"), *arguments, **options)
 
     def new_group_of(*arguments: Any, **options: Any) -> Any:
+        members = arguments[0] if arguments else options.get("ranks")
+        if members is not None:
+            _groups.append([int(rank) for rank in members])
         if options.get("backend"):
             options["backend"] = _without_gloo(options["backend"])
         return new_group(*arguments, **options)
