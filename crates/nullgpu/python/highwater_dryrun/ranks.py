@@ -43,13 +43,19 @@ def _imagine(module: Any) -> None:
         init(_without_gloo(backend or "cpu:gloo,cuda:nccl"), *arguments, **options)
 
     def new_group_of(*arguments: Any, **options: Any) -> Any:
-        members = arguments[0] if arguments else options.get("ranks")
-        if members is not None:
-            _groups.append([int(rank) for rank in members])
         if options.get("backend"):
             options["backend"] = _without_gloo(options["backend"])
         return new_group(*arguments, **options)
 
+    new_tagged_group = module._new_group_with_tag
+
+    def noted_group(ranks: Any = None, *arguments: Any, **options: Any) -> Any:
+        # Meshes come here, too, whose module may have been there before this one.
+        if ranks is not None:
+            _groups.append([int(rank) for rank in ranks])
+        return new_tagged_group(ranks, *arguments, **options)
+
+    module._new_group_with_tag = noted_group
     module.rendezvous = meet
     for name, replacement in (("init_process_group", init_process_group), ("new_group", new_group_of)):
         setattr(module, name, replacement)

@@ -57,7 +57,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.__enter__()
     _hide()
     _see_lists(values)
-    kernels.begin(values.told_of_mask, values.note_assumed)
+    kernels.begin(values.told_of_mask, values.told_of_places, values.note_assumed)
     values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     _see_backward(values)
@@ -165,6 +165,14 @@ class Values(TorchFunctionMode):
             value = self._likely.mask(mask)
             self._reads.note("nonzero", may_matter=True, assumed=self._likely.words(), differs=True)
         return int(value.count_nonzero())
+
+    def told_of_places(self, tensor: torch.Tensor) -> int:
+        """How many different places the elements of a sparse tensor have, of which no function of Python's may know."""
+        places = self._known(tensor._indices())
+        if places is None:
+            self.note_assumed("coalesce", "all elements differ")
+            return tensor._nnz()
+        return int(torch.unique(places, dim=1).shape[1])
 
     def note_assumed(self, what: str, how: str) -> None:
         """Notes what an operator was told that no function of Python's may know."""
