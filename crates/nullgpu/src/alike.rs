@@ -24,9 +24,8 @@ pub struct Kind<F> {
 /// There is no rank.
 pub fn kinds<F: Clone + PartialEq>(ranks: u32, groups: &[Vec<u32>], run: impl FnMut(u32) -> F) -> Vec<Kind<F>> {
     let places = places(ranks, groups);
-    let lengths: Vec<usize> = (0..places[0].len())
-        .map(|axis| places.iter().map(|place| place[axis] + 1).max().unwrap_or(1))
-        .collect();
+    let lengths: Vec<usize> =
+        (0..places[0].len()).map(|axis| places.iter().map(|place| place[axis] + 1).max().unwrap_or(1)).collect();
     let rank_at = places.iter().cloned().zip(0..).collect();
     let mut search = Search { run, found: BTreeMap::new(), rank_at, lengths };
     let first = vec![0; search.lengths.len()];
@@ -210,12 +209,10 @@ mod tests {
     #[test]
     fn the_stages_of_a_pipeline_differ_and_their_copies_do_not() {
         let (kinds, runs) = run(512, &mesh(4, 16, 8), |rank| rank / 128);
-        assert_eq!(kinds.iter().map(|kind| (kind.ran, kind.ranks.len())).collect::<Vec<_>>(), [
-            (0, 128),
-            (128, 128),
-            (256, 128),
-            (384, 128)
-        ]);
+        assert_eq!(
+            kinds.iter().map(|kind| (kind.ran, kind.ranks.len())).collect::<Vec<_>>(),
+            [(0, 128), (128, 128), (256, 128), (384, 128)]
+        );
         assert!(runs <= 7, "{runs} runs");
     }
 

@@ -295,9 +295,10 @@ fn ranges(ranks: &[u32]) -> String {
         }
     }
     let more = if ranges.len() > LISTED { ", …" } else { "" };
-    let shown = ranges.iter().take(LISTED).map(|&(first, last)| {
-        if first == last { first.to_string() } else { format!("{first}–{last}") }
-    });
+    let shown = ranges
+        .iter()
+        .take(LISTED)
+        .map(|&(first, last)| if first == last { first.to_string() } else { format!("{first}–{last}") });
     shown.collect::<Vec<_>>().join(", ") + more
 }
 
