@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{ExplainView, ReportView, SimulateView};
+use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::run::{Ending, Outcome, Peaks, Process};
 use highwater_nullgpu::sandbox::Writes;
 use serde::Serialize;
@@ -39,6 +40,9 @@ pub struct DryrunView<'a> {
     /// overflow; absent if the sizes of nothing were assumed, or if assumptions were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub few: Option<Vec<AgainView<'a>>>,
+    /// The ranks of each kind, the kind of the lowest rank first; absent unless one of each kind was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<KindView<'a>>>,
     /// Functions of CUDA's libraries that query a size which is unknown here, and got none.
     pub guessed_sizes: &'a [String],
     /// Those that were told success and nothing else.
@@ -92,6 +96,16 @@ pub struct AgainView<'a> {
     pub devices: &'a [Peaks],
 }
 
+/// Ranks that are taken to be equal.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KindView<'a> {
+    /// They, in order.
+    pub ranks: &'a [u32],
+    /// The one that ran; null if the run was ended before it.
+    pub process: Option<AgainView<'a>>,
+}
+
 /// PyTorch's own peaks of a device.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -110,7 +124,7 @@ pub struct PeakView {
 
 impl<'a> DryrunView<'a> {
     /// The document of a run on `devices` cards, of which `main` is the process that is explained; `late` is the run in which streams
-    /// finish late, and `few` that in which little of masks is set, if there were such.
+    /// finish late, and `few` that in which little of masks is set, if there were such; `kinds` are those of imagined ranks.
     #[expect(clippy::too_many_arguments, reason = "a part of the document each")]
     pub fn new(
         card: CardView,
@@ -119,6 +133,7 @@ impl<'a> DryrunView<'a> {
         main: &'a Process,
         late: Option<&'a Outcome>,
         few: Option<&'a Outcome>,
+        kinds: Option<&'a [Kind<Option<Process>>]>,
         report: &'a ReportView<'a>,
         simulate: Option<&'a SimulateView<'a>>,
         explain: Option<&'a ExplainView<'a>>,
@@ -143,6 +158,7 @@ impl<'a> DryrunView<'a> {
             processes: &outcome.processes,
             late: late.map(again),
             few: few.map(again),
+            kinds: kinds.map(|kinds| kinds.iter().map(KindView::new).collect()),
             guessed_sizes: &outcome.unanswered.guessed,
             unanswered: &outcome.unanswered.unanswered,
             sandbox: outcome.writes.as_ref(),
@@ -155,6 +171,12 @@ impl<'a> DryrunView<'a> {
 
 fn again(outcome: &Outcome) -> Vec<AgainView<'_>> {
     outcome.processes.iter().map(AgainView::new).collect()
+}
+
+impl<'a> KindView<'a> {
+    fn new(kind: &'a Kind<Option<Process>>) -> Self {
+        Self { ranks: &kind.ranks, process: kind.found.as_ref().map(AgainView::new) }
+    }
 }
 
 impl<'a> AgainView<'a> {

@@ -8,6 +8,7 @@
 //! Constraints: nothing of NVIDIA's or of PyTorch's is in here but names and numbers of their binary interface; nothing
 //! outside the child process changes; no compiler is needed.
 
+pub mod alike;
 mod card;
 pub mod elf;
 pub mod enforcement;

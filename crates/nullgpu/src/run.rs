@@ -108,6 +108,10 @@ pub struct Process {
     pub rank: Option<u32>,
     /// How many there are.
     pub world_size: Option<u32>,
+    /// The ranks of each process group that it has made, if it was to imagine them.
+    #[serde(default, skip_serializing)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub groups: Vec<Vec<u32>>,
     /// The version of PyTorch.
     pub torch: String,
     /// How it ended.

@@ -149,6 +149,8 @@ assert torch.unique(torch.tensor([4, 4, 7]).cuda()).shape == (2,)
 lengths += 1
 lengths[0] = 9
 assert lengths.cpu().tolist() == [9, 6, 3]
+found, places, counts = torch.unique(torch.tensor([3, 3, 1, 1, 1, 2]).cuda(), return_inverse=True, return_counts=True)
+assert (found.tolist(), places.tolist(), counts.tolist()) == ([1, 2, 3], [2, 2, 0, 0, 0, 1], [3, 1, 2])
 scores, experts = torch.rand(8, 4, device='cuda').topk(2)
 assert experts.flatten().bincount(minlength=4).tolist() == [4, 4, 4, 4]
 loss = torch.randn(5, device='cuda').sum()
@@ -162,8 +164,8 @@ assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
         let rows = process[key].as_array().unwrap().iter();
         rows.map(|row| format!("{} at {}", row["what"].as_str().unwrap(), row["place"].as_str().unwrap())).collect()
     };
-    assert_eq!(what("reads"), ["item at script.py:15 <module>"]);
-    assert_eq!(what("assumed"), ["topk at script.py:12 <module>", "nonzero at script.py:16 <module>"]);
+    assert_eq!(what("reads"), ["item at script.py:17 <module>"]);
+    assert_eq!(what("assumed"), ["topk at script.py:14 <module>", "nonzero at script.py:18 <module>"]);
 }
 
 #[test]
@@ -330,6 +332,11 @@ optimizer = torch.optim.SparseAdam(table.parameters())
 table(torch.tensor([1, 2, 2, 3]).cuda()).sum().backward()
 optimizer.step()
 assert torch.sparse_coo_tensor(torch.tensor([[1, 2, 2]]).cuda(), torch.ones(3, device='cuda')).coalesce()._nnz() == 2
+twice = torch.sparse_coo_tensor(torch.tensor([[0, 0, 1], [1, 1, 2]]).cuda(), torch.ones(3, device='cuda'), (4, 4))
+assert torch.sparse.softmax(twice, 1)._nnz() == 2, 'an operator that coalesces by itself'
+matrices = torch.randn(9, 4, 4, device='cuda', requires_grad=True)
+torch.linalg.matrix_exp(matrices).sum().backward()
+assert matrices.grad.shape == (9, 4, 4) and torch.linalg.matrix_exp(matrices[0].double()).shape == (4, 4)
 assert F.one_hot(torch.tensor([3, 1, 7]).cuda()).shape == (3, 8)
 scores = torch.randn(50, 6, 20, device='cuda', requires_grad=True).log_softmax(2)
 targets = torch.randint(1, 20, (6, 12)).cuda()
@@ -344,7 +351,12 @@ with torch.inference_mode():
     assert_eq!(status, 0, "{err}");
     let assumed = answer["processes"][0]["assumed"].as_array().unwrap();
     let places: Vec<&str> = assumed.iter().map(|row| row["place"].as_str().unwrap()).collect();
-    assert_eq!(places, ["script.py:14 <module>"], "a sparse gradient's places are a copy of autograd's");
+    let [sparse, matrices @ ..] = places.as_slice() else { panic!("{places:?}") };
+    assert_eq!(*sparse, "script.py:14 <module>", "a sparse gradient's places are a copy of autograd's");
+    assert!(
+        matrices.iter().all(|place| ["script.py:19 <module>", "script.py:20 <module>"].contains(place)),
+        "{places:?}"
+    );
 }
 
 #[test]
@@ -484,6 +496,38 @@ dist.destroy_process_group()
     let (status, answer, err) = with_torch(script, &["--imagine-ranks", "2"]);
     assert_eq!(status, 0, "{err}");
     assert_eq!((answer["processes"].as_array().unwrap().len(), &answer["peak"]["requested_bytes"]), (1, &peak));
+    assert!(answer["kinds"].is_null(), "only one rank was wanted");
+
+    // Two stages, whose ranks are alike.
+    let script = "
+import os, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
+dist.init_process_group('nccl')
+stage = init_device_mesh('cuda', (2, 4), mesh_dim_names=('stage', 'copy'))['stage'].get_local_rank()
+torch.nn.Linear(512, 1024 * (1 + stage)).cuda()(torch.randn(8, 512, device='cuda')).sum().backward()
+";
+    let (status, answer, err) = with_torch(script, &["--imagine-ranks", "8", "--ranks", "all"]);
+    assert_eq!(status, 0, "{err}");
+    let kinds = answer["kinds"].as_array().unwrap();
+    let ranks: Vec<_> = kinds.iter().map(|kind| (kind["ranks"].clone(), kind["process"]["rank"].clone())).collect();
+    assert_eq!(
+        ranks,
+        [([0, 1, 2, 3].as_slice().into(), 0.into()), ([4, 5, 6, 7].as_slice().into(), 4.into())],
+        "{err}"
+    );
+    assert_eq!(err.matches("highwater: running rank").count(), 3, "{err}");
+}
+
+#[test]
+fn ranks_of_each_kind_are_those_imagined() {
+    for (options, hint) in [
+        (["--ranks", "all", "--steps", "1"], "give `--imagine-ranks N`"),
+        (["--ranks", "2", "--imagine-ranks", "4"], "`--ranks all` with `--imagine-ranks N`"),
+    ] {
+        let err = refused(&[options.as_slice(), &["there.py"]].concat());
+        assert!(err.contains(hint), "{err}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use highwater_analysis::analyse;
 use highwater_documents::columns::{Options, columns};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_documents::{ALL, ExplainView, report};
+use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::run::{Outcome, Unanswered};
 use highwater_nullgpu::sandbox::Writes;
 use highwater_testkit::{recording, testdata};
@@ -140,6 +141,7 @@ fn dryrun() -> Value {
     let report = report(&analyse(&snapshot));
     let card = CardView { key: "h100", name: "NVIDIA H100", memory_bytes: 8 << 30, proven: true };
     let explained = ExplainView::default();
+    let kinds = [Kind { ranks: vec![0, 1], ran: 0, found: Some(outcome.processes[0].clone()) }];
     let view = DryrunView::new(
         card,
         1,
@@ -147,6 +149,7 @@ fn dryrun() -> Value {
         &outcome.processes[0],
         Some(&outcome),
         Some(&outcome),
+        Some(&kinds),
         &report,
         None,
         Some(&explained),

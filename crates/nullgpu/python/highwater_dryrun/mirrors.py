@@ -37,15 +37,16 @@ class Mirrors:
             return None
         return view
 
-    def put(self, tensor: torch.Tensor, value: torch.Tensor, *, before: "int | None" = None) -> None:
-        """Notes what a tensor holds. ``before`` is the version that it had before it was written, if something was there."""
+    def put(self, tensor: torch.Tensor, value: torch.Tensor, *, before: "int | None" = None, is_new: bool = False) -> None:
+        """Notes what a tensor holds. ``before`` is the version that it had before it was written, if something was there; nobody else
+        has seen the storage of a tensor that ``is_new``, which may be larger: that of different elements has room for all."""
         storage = _storage(tensor)
         if storage is None:
             return
         copy, version = self._copies.get(storage._cdata, (None, 0))
         if copy is None or version != before:
             # What the rest of the storage holds is not known.
-            if tensor.numel() * tensor.element_size() != storage.nbytes():
+            if tensor.numel() * tensor.element_size() != storage.nbytes() and not is_new:
                 return
             copy = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         view = torch.empty(0, dtype=tensor.dtype)
@@ -106,6 +107,13 @@ def may_be_kept(tensor: torch.Tensor) -> bool:
     dtype = tensor.dtype
     most = FRACTION_MAX if dtype.is_floating_point or dtype.is_complex else WHOLE_MAX
     return 0 < storage.nbytes() <= most * dtype.itemsize
+
+
+def share_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors lie in one place."""
+    storage = _storage(one)
+    there = _storage(other)
+    return storage is not None and there is not None and storage._cdata == there._cdata
 
 
 def version(tensor: torch.Tensor) -> int:

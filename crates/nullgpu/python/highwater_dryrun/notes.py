@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from highwater_dryrun import core
+from highwater_dryrun import core, ranks
 
 _ROOM_BYTES = 4096
 """Of the file for word to the parent: ``Room`` in crates/nullgpu."""
@@ -65,6 +65,7 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
         "arguments": sys.argv,
         "rank": _number("RANK"),
         "world_size": _number("WORLD_SIZE"),
+        "groups": ranks.groups(),
         "torch": str(torch.__version__),
         "devices": devices,
         "failed": asdict(failed) if failed is not None else None,

@@ -14,6 +14,12 @@ from highwater_dryrun import importing
 _ID_BYTES = 128
 """Of `ncclUniqueId`."""
 _kept: "list[Any]" = []
+_groups: "list[list[int]]" = []
+
+
+def groups() -> "list[list[int]]":
+    """The ranks of each group that the program has made."""
+    return _groups
 
 
 def imagine() -> None:
@@ -41,6 +47,15 @@ def _imagine(module: Any) -> None:
             options["backend"] = _without_gloo(options["backend"])
         return new_group(*arguments, **options)
 
+    new_tagged_group = module._new_group_with_tag
+
+    def noted_group(ranks: Any = None, *arguments: Any, **options: Any) -> Any:
+        # Meshes come here, too, whose module may have been there before this one.
+        if ranks is not None:
+            _groups.append([int(rank) for rank in ranks])
+        return new_tagged_group(ranks, *arguments, **options)
+
+    module._new_group_with_tag = noted_group
     module.rendezvous = meet
     for name, replacement in (("init_process_group", init_process_group), ("new_group", new_group_of)):
         setattr(module, name, replacement)

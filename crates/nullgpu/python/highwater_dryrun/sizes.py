@@ -111,7 +111,7 @@ class Asked:
 
 
 def index(asked: Asked, _: torch.Tensor, indices: Any, *__: Any) -> None:
-    """Elements at indices: the numbers among them are read. Masks are turned into places, see :mod:`highwater_dryrun.nonzero`."""
+    """Elements at indices: the numbers among them are read. Masks are turned into places, see :mod:`highwater_dryrun.kernels`."""
     for part in indices if isinstance(indices, tuple) else (indices,):
         if isinstance(part, slice):
             for bound in (part.start, part.stop, part.step):

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from highwater_dryrun import compiled, core, exchange, likely, nonzero, sizes
+from highwater_dryrun import compiled, core, exchange, kernels, likely, sizes
 from highwater_dryrun.arguments import UNKNOWN, flatten, on_cpu, replaced
 from highwater_dryrun.arguments import target as target_of
-from highwater_dryrun.mirrors import Mirrors, may_be_kept, version
+from highwater_dryrun.mirrors import Mirrors, may_be_kept, share_storage, version
 from highwater_dryrun.reads import Reads
 
 _EXPERTS_MAX = 1024
@@ -57,7 +57,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.__enter__()
     _hide()
     _see_lists(values)
-    nonzero.begin(values.told_of_mask)
+    kernels.begin(values.told_of_mask, values.told_of_places, values.note_assumed)
     values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     _see_backward(values)
@@ -166,6 +166,18 @@ class Values(TorchFunctionMode):
             self._reads.note("nonzero", may_matter=True, assumed=self._likely.words(), differs=True)
         return int(value.count_nonzero())
 
+    def told_of_places(self, tensor: torch.Tensor) -> int:
+        """How many different places the elements of a sparse tensor have, of which no function of Python's may know."""
+        places = self._known(tensor._indices())
+        if places is None:
+            self.note_assumed("coalesce", "all elements differ")
+            return tensor._nnz()
+        return int(torch.unique(places, dim=1).shape[1])
+
+    def note_assumed(self, what: str, how: str) -> None:
+        """Notes what an operator was told that no function of Python's may know."""
+        self._reads.note(what, may_matter=True, assumed=how)
+
     def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":
         if tensor.is_cuda:
             return self.mirrors.get(tensor)
@@ -245,7 +257,8 @@ class Values(TorchFunctionMode):
         for result, value in zip(results, values):
             fits = value is not None and value.shape == result.shape
             if fits and result.is_cuda and may_be_kept(result) and (target is not None or not self.mirrors.holds(result)):
-                self.mirrors.put(result, value, before=before)
+                is_new = target is None and not any(share_storage(result, tensor) for tensor in tensors)
+                self.mirrors.put(result, value, before=before, is_new=is_new)
 
     def _worked_out(
         self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, inputs: Any, target: Any

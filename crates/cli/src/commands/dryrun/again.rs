@@ -4,9 +4,11 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use highwater_nullgpu::run::{Ending, Outcome, Run, Timing, Watch};
+use highwater_nullgpu::alike::Kind;
+use highwater_nullgpu::run::{Ending, Outcome, Peaks, Process, Ranks, Run, Timing, Watch};
 
 use super::folder::Folder;
 
@@ -40,12 +42,60 @@ pub(super) fn few(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> O
     run(first, outcome, cache, why, Watch { assume, ..first.watch.clone() })
 }
 
-fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watch: Watch) -> Option<Outcome> {
-    let has_peaks = !outcome.processes.is_empty()
-        && outcome.processes.iter().all(|process| matches!(process.how, Ending::Exit | Ending::Steps));
-    if !has_peaks {
-        return None;
+/// Runs the script as each rank that may differ from those before, and says which ranks are of one kind, with the process of one of them.
+/// `None` if the first run did not get to its end, or used no GPU.
+pub(super) fn kinds(
+    first: &Run<'_>,
+    ranks: u32,
+    outcome: &Outcome,
+    cache: Option<&Path>,
+) -> Option<Vec<Kind<Option<Process>>>> {
+    let main = main_with_peaks(outcome)?;
+    let process_of = |rank: u32| {
+        if main.rank == Some(rank) {
+            return Some(SamePeaks(main.clone()));
+        }
+        if first.end.load(Ordering::Relaxed) {
+            return None;
+        }
+        let why = format!("running rank {rank} of {ranks}, silently and in a sandbox");
+        let watch = first.watch.clone();
+        let other = Run {
+            ranks: Ranks::Imagined { ranks, rank },
+            machine: first.machine.clone(),
+            watch: watch.clone(),
+            ..*first
+        };
+        run(&other, outcome, cache, &why, watch)?.processes.into_iter().next().map(SamePeaks)
+    };
+    let kinds = highwater_nullgpu::alike::kinds(ranks, &main.groups, process_of).into_iter();
+    Some(kinds.map(|kind| Kind { ranks: kind.ranks, ran: kind.ran, found: kind.found.map(|same| same.0) }).collect())
+}
+
+/// A process that equals those that ended like it and have the same peaks, each on its GPU.
+#[derive(Clone)]
+struct SamePeaks(Process);
+
+impl PartialEq for SamePeaks {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |process: &Process| {
+            let peaks = |peaks: &Peaks| {
+                let bytes = [peaks.peak_requested_bytes, peaks.peak_allocated_bytes, peaks.peak_active_bytes];
+                (peaks.peak_reserved_bytes, bytes, peaks.num_alloc_retries)
+            };
+            (process.how, process.devices.iter().map(peaks).max())
+        };
+        of(&self.0) == of(&other.0)
     }
+}
+
+fn main_with_peaks(outcome: &Outcome) -> Option<&Process> {
+    let all_ended_well = outcome.processes.iter().all(|process| matches!(process.how, Ending::Exit | Ending::Steps));
+    outcome.processes.first().filter(|_| all_ended_well)
+}
+
+fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watch: Watch) -> Option<Outcome> {
+    main_with_peaks(outcome)?;
     // The script's output ends here, and nothing else would say why the answer is not there yet.
     let _ = writeln!(std::io::stderr(), "highwater: {why}");
     let folder = Folder::new().ok()?;

@@ -21,7 +21,8 @@ Examples:
   highwater dryrun --gpu a100-40 --steps 3 train.py --batch-size 16
   highwater dryrun --gpu h100 --sandbox --steps 3 train.py
   highwater dryrun --gpu h100 --memory 40GiB -o run.pickle -m my.training
-  highwater dryrun --gpu h100 --gpus 8 --ranks 8 --steps 2 train_fsdp.py"
+  highwater dryrun --gpu h100 --gpus 8 --ranks 8 --steps 2 train_fsdp.py
+  highwater dryrun --gpu h100 --imagine-ranks 512 --ranks all --steps 2 train_70b.py"
 )]
 pub(crate) struct Args {
     /// GPU to imitate, such as `h100` or `rtx4090`
@@ -39,9 +40,9 @@ pub(crate) struct Args {
     /// End after this time, such as `90s`, `10m` or `1h`
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) timeout: Option<Duration>,
-    /// Start this many ranks of the script, like `torchrun` on one machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(GPUS_MAX)), conflicts_with = "imagine_ranks")]
-    ranks: Option<u32>,
+    /// Start this many ranks of the script, like `torchrun` on one machine; with `--imagine-ranks`, `all` runs one of each kind
+    #[arg(long, value_name = "N|all", value_parser = parse_ranks)]
+    ranks: Option<Wanted>,
     /// Run one rank of N; the other ranks are simulated, as if all were alike
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     imagine_ranks: Option<u32>,
@@ -81,6 +82,15 @@ pub(crate) struct Args {
     pub(super) script: Vec<OsString>,
 }
 
+/// The ranks that are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// So many, started together.
+    Started(u32),
+    /// Of those imagined one of each kind.
+    EachKind,
+}
+
 /// When streams finish their work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum When {
@@ -97,8 +107,35 @@ const GPUS_OF_MANY: u32 = 8;
 impl Args {
     /// How many cards there are.
     pub(super) fn gpus(&self) -> u32 {
-        let wanted = self.ranks.or_else(|| self.imagine_ranks.map(|ranks| ranks.min(GPUS_OF_MANY)));
-        self.gpus.or(wanted).unwrap_or(1)
+        let imagined = || self.imagine_ranks.map(|ranks| ranks.min(GPUS_OF_MANY));
+        self.gpus.or(self.started()).or_else(imagined).unwrap_or(1)
+    }
+
+    fn started(&self) -> Option<u32> {
+        match self.ranks {
+            Some(Wanted::Started(ranks)) => Some(ranks),
+            Some(Wanted::EachKind) | None => None,
+        }
+    }
+
+    /// Why `--ranks` and `--imagine-ranks` cannot be what they are, and what to do; `None` if they can.
+    pub(super) fn contradiction(&self) -> Option<(&'static str, &'static str)> {
+        match (self.ranks, self.imagine_ranks) {
+            (Some(Wanted::Started(_)), Some(_)) => Some((
+                "`--ranks N` starts ranks, and `--imagine-ranks` simulates them",
+                "use one of the two, or `--ranks all` with `--imagine-ranks N`",
+            )),
+            (Some(Wanted::EachKind), None) => Some((
+                "`--ranks all` needs to know how many ranks there are",
+                "give `--imagine-ranks N`, or start all of them with `--ranks N`",
+            )),
+            _ => None,
+        }
+    }
+
+    /// How many ranks are imagined, if one of each kind is to be run.
+    pub(super) fn each_kind_of(&self) -> Option<u32> {
+        self.imagine_ranks.filter(|_| self.ranks == Some(Wanted::EachKind))
     }
 
     /// The rank that is not one of those imagined, with their number.
@@ -117,12 +154,20 @@ impl Args {
 
     /// How many processes run the script.
     pub(super) fn ranks(&self) -> Ranks {
-        match (self.ranks, self.imagine_ranks) {
+        match (self.started(), self.imagine_ranks) {
             (Some(ranks), _) => Ranks::Launched(ranks),
             (None, Some(ranks)) => Ranks::Imagined { ranks, rank: self.rank },
             (None, None) => Ranks::Alone,
         }
     }
+}
+
+fn parse_ranks(text: &str) -> Result<Wanted, String> {
+    if text == "all" {
+        return Ok(Wanted::EachKind);
+    }
+    let number = text.parse().ok().filter(|number| (1..=GPUS_MAX).contains(number));
+    number.map(Wanted::Started).ok_or_else(|| format!("`{text}` is not a number from 1 to {GPUS_MAX}, or `all`"))
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -183,6 +228,15 @@ mod tests {
         assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
         for wrong in ["", "s", "3d", "-1s", "0", "infs", "1e300h"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_started_or_one_of_each_kind_is_run() {
+        assert_eq!(parse_ranks("4"), Ok(Wanted::Started(4)));
+        assert_eq!(parse_ranks("all"), Ok(Wanted::EachKind));
+        for wrong in ["", "0", "17", "-1", "every"] {
+            assert!(parse_ranks(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_documents::dryrun::{CardView, DryrunView};
 use highwater_driver::Card;
+use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::interpreter::Interpreter;
 use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
 use highwater_nullgpu::{Machine, own_directory};
@@ -39,6 +40,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let card = card(&args.gpu)?;
     python::check_script(&args.script, "dryrun")?;
     check_output(args)?;
+    if let Some((why, hint)) = args.contradiction() {
+        return Err(Problem::new(why).hint(hint).into());
+    }
     if let Some((rank, ranks)) = args.missing_rank() {
         return Err(Problem::new(format!("rank {rank} is not one of {ranks} ranks"))
             .hint(format!("give `--rank` a number from 0 to {}", ranks - 1))
@@ -71,8 +75,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
     let late = if args.timing().is_none() { again::late(&asked, &outcome, cache.as_deref()) } else { None };
     let few = if args.assume.is_empty() { again::few(&asked, &outcome, cache.as_deref()) } else { None };
+    let kinds = args.each_kind_of().and_then(|ranks| again::kinds(&asked, ranks, &outcome, cache.as_deref()));
     let outcome = kept(outcome, args)?;
-    let status = status(&outcome);
+    let status = status(&outcome, kinds.as_deref().unwrap_or_default());
     let main = outcome.processes.first().filter(|main| !recording(main).as_os_str().is_empty());
     let Some(main) = main else {
         return Err(nothing_recorded(&outcome, args, folder.path()).into());
@@ -102,6 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         main,
         late.as_ref(),
         few.as_ref(),
+        kinds.as_deref(),
         &report,
         simulated.as_ref().map(|(_, view)| view),
         explained.as_ref(),
@@ -127,12 +133,14 @@ fn check_output(args: &Args) -> Result<(), Problem> {
     }
 }
 
-/// 0 if all is well, 1 if the card ran out of memory, 2 if the script failed.
-fn status(outcome: &Outcome) -> ExitCode {
-    let ended = |how: Ending| outcome.processes.iter().any(|process| process.how == how);
+/// 0 if all is well, 1 if the card ran out of memory, 2 if the script failed, as any of its ranks.
+fn status(outcome: &Outcome, kinds: &[Kind<Option<Process>>]) -> ExitCode {
+    let others = || kinds.iter().filter_map(|kind| kind.found.as_ref());
+    let ended = |how: Ending| outcome.processes.iter().chain(others()).any(|process| process.how == how);
+    let all_ended_well = others().all(|process| matches!(process.how, Ending::Exit | Ending::Steps));
     if ended(Ending::Oom) {
         ExitCode::from(CHECK_FAILED)
-    } else if outcome.timed_out || !outcome.status.success() {
+    } else if outcome.timed_out || !outcome.status.success() || !all_ended_well {
         ExitCode::from(BAD_INPUT)
     } else {
         ExitCode::SUCCESS

@@ -32,6 +32,7 @@ pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_ke
     write_timing(out, view, main)?;
     write_few(out, view, main)?;
     write_ranks(out, view)?;
+    write_kinds(out, view)?;
     write_caveats(out, view, main)?;
     if let Some(writes) = view.sandbox {
         writeln!(out)?;
@@ -242,6 +243,65 @@ fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     )
 }
 
+/// The kinds of ranks, with the peaks of the one that ran.
+fn write_kinds(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
+    let Some(kinds) = &view.kinds else { return Ok(()) };
+    let ranks: usize = kinds.iter().map(|kind| kind.ranks.len()).sum();
+    writeln!(out)?;
+    paragraph(
+        out,
+        &format!(
+            "{} of {}; where the first and the last of ranks in a row have the same peaks, those between them are taken to have them, too",
+            counted(ranks, "rank", "ranks"),
+            counted(kinds.len(), "kind", "kinds"),
+        ),
+    )?;
+    let mut table = Table::new([
+        ("ranks", Align::Left),
+        ("", Align::Right),
+        ("ran", Align::Right),
+        ("allocated", Align::Right),
+        ("reserved", Align::Right),
+        ("", Align::Left),
+    ])
+    .indented(2);
+    for kind in kinds {
+        let process = kind.process.as_ref();
+        let most = process.and_then(|process| process.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes));
+        let of = |bytes: fn(&Peaks) -> u64| most.map_or_else(|| "?".to_owned(), |peaks| size(bytes(peaks)));
+        table.row([
+            ranges(kind.ranks),
+            kind.ranks.len().to_string(),
+            process.and_then(|process| process.rank).map_or_else(|| "none".to_owned(), |rank| rank.to_string()),
+            of(|peaks| peaks.peak_allocated_bytes),
+            of(|peaks| peaks.peak_reserved_bytes),
+            process.map_or("", |process| ended(process.how)).to_owned(),
+        ]);
+    }
+    table.write(out, terminal_width())?;
+    for process in kinds.iter().filter_map(|kind| kind.process.as_ref()).filter(|process| !process.error.is_empty()) {
+        item(out, &format!("{} ended by {}", super::rank_name(process.rank, process.pid), printable(process.error)))?;
+    }
+    Ok(())
+}
+
+/// `0–3, 8, 12–15` for ranks in order, and where there are too many ranges the first of them.
+fn ranges(ranks: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => ranges.push((rank, rank)),
+        }
+    }
+    let more = if ranges.len() > LISTED { ", …" } else { "" };
+    let shown = ranges
+        .iter()
+        .take(LISTED)
+        .map(|&(first, last)| if first == last { first.to_string() } else { format!("{first}–{last}") });
+    shown.collect::<Vec<_>>().join(", ") + more
+}
+
 /// The errors of the other processes, and the line at which each was that took too long: one of them is the cause.
 fn write_ends(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     for process in view.processes.iter().skip(1) {
@@ -363,4 +423,17 @@ fn write_reads(out: &mut impl Ink, title: &str, reads: &[&Read]) -> io::Result<(
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.len() > LISTED { format!("{shown} and {} more", names.len() - LISTED) } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_in_a_row_are_a_range() {
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0–2, 5, 7–8");
+        let many: Vec<u32> = (0..40).step_by(2).collect();
+        assert_eq!(ranges(&many), "0, 2, 4, 6, 8, 10, 12, 14, …");
+    }
 }
