@@ -173,10 +173,9 @@ fn lack(clause: &[&str]) -> bool {
     (0..clause.len()).any(|at| {
         let rest = &clause[at..];
         let after = match rest {
-            ["out", "of", after @ ..] => after,
             // Such resources and such space may be of anything: GPUs of a cluster, a disk.
             ["not", "enough", after @ ..] | ["insufficient", after @ ..] if is_of_anything(after) => return false,
-            ["not", "enough", after @ ..] | ["insufficient", after @ ..] => after,
+            ["out", "of", after @ ..] | ["not", "enough", after @ ..] | ["insufficient", after @ ..] => after,
             ["oom", after @ ..] => {
                 let names = |words: &[&str], found: Option<&&str>| found.is_some_and(|found| words.contains(found));
                 let is_event = names(&["cuda", "gpu", "got", "hit", "an", "host"], clause[..at].last())
