@@ -712,6 +712,29 @@ def answers_of_any_program():
     told("mps_title", "limit", "raise-limit", "MPS backend out of memory (MPS allocated: 39.50 GiB, other allocations: 141.24 GiB, max allowed: 182.78 GiB).")
 
 
+def answers_of_sources():
+    """Wordings that the programs' own sources have, of releases old and new, with numbers of our own."""
+    told("vllm_cpu_no_blocks", "kv-cache", "raise-share", "ERROR 05-20 10:00:00 [core.py:387] ValueError: No available memory for the cache blocks. Try increasing `VLLM_CPU_KVCACHE_SPACE` when initializing the engine.")
+    told("vllm_openvino_seq_len", "kv-cache", "shorter-context", "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (20480). Try increasing `VLLM_OPENVINO_KVCACHE_SPACE` or decreasing `max_model_len` when initializing the engine.", tokens=20480)
+    told("vllm_tpu_load", "too-big", "less-weights", "RuntimeError: Unable to load model, a likely reason is the model is too large for the current device's HBM memory. Consider switching to a smaller model or sharding the weights on more chips. See the detailed error: RESOURCE_EXHAUSTED")
+    told("vllm_linear_weights", "too-big", "less-weights", "RuntimeError: Failed to create unquantized linear weights. This may be caused by insufficient memory to allocate the weight.")
+    told("vllm_shm_space", "shared-memory", "more-shared-memory", "OSError: Insufficient space in /dev/shm: 4096.0 MiB required, 63.5 MiB free. Increase /dev/shm (e.g. --shm-size or --ipc=host).")
+    told("sglang_pool_assert", "kv-cache", "raise-share", "[2025-11-02 08:15:30 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/u/sglang/srt/managers/tp_worker.py\", line 120, in __init__\n    assert self.max_running_requests > 0, \"max_running_request is zero\"\nAssertionError: Memory pool size is too small")
+    told("sglang_mamba_space", "kv-cache", "fewer-requests", "RuntimeError: Not enough space for mamba cache, try to increase --mamba-full-memory-ratio or --max-mamba-cache-size. mid=None, self.mamba_pool.size=64, self.mamba_pool.available_size()=0, len(reqs)=3")
+    told("sglang_host_cache", "host-memory", "smaller-host-cache", "[2025-12-03 09:00:00 TP2] Scheduler hit an exception: ValueError: Not enough host memory available. Requesting 128.50 GB but only have 96.25 GB free. Please reduce the size of the hierarchical cache.", needed=128500000000, free=96250000000)
+    told("sglang_host_cache_ratio", "limit", "larger-host-cache", "AssertionError: The host memory should be larger than the device memory with the current protocol")
+    told("sglang_draft", "kv-cache", "raise-share", "RuntimeError: DFLASH draft OOM when allocating 512 block tokens.")
+    told("sglang_decode_old", "kv-cache", "raise-share", "Decode out of memory. This should nerver happen.")
+    told("sglang_hisparse", "host-memory", "more-host-memory", "RuntimeError: HiSparse host mem pool alloc failed for 4096 tokens")
+    told("xla_pinned", "host-memory", "less-pinned-memory", "E0310 10:00:00.000000 1234 gpu_host_allocator.h:59] Failed to allocate HostMemory (67108864 bytes) of pinned host memory: CUDA_ERROR_OUT_OF_MEMORY: out of memory", raw=67108864)
+    told("cublaslt_workspace", "outside-pytorch", "leave-margin", "RuntimeError: OOM trying to allocate workspace for cublaslt")
+    told("nccl_mem_alloc", "outside-pytorch", "leave-margin", "RuntimeError: ncclMemAlloc failed")
+    told("nccl_host_malloc", "host-memory", "more-host-memory", "n1:1017:1301 [0] transport/net.cc:812 NCCL WARN Failed to malloc 16777216 bytes", size=16777216)
+    told("kernel_shared_memory", "kernel-shared-memory", "smaller-blocks", "RuntimeError: Requested shared memory (262144 bytes) exceeds device limit (101376 bytes). Consider reducing block size or shared memory usage.", required=262144, limit=101376)
+    told("evaluation", "too-big", "shrink", "RuntimeError: Evaluation hit an out-of-memory error. `auto_find_batch_size` only adjusts the training batch size, reduce `per_device_eval_batch_size` instead.")
+    told("mkl_malloc", "host-memory", "more-host-memory", "RuntimeError: mkl_malloc: failed to allocate memory")
+
+
 def main():
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
@@ -729,6 +752,7 @@ def main():
     more_answers()
     answers_of_2026()
     answers_of_any_program()
+    answers_of_sources()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)

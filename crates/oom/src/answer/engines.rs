@@ -25,7 +25,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "llama" | "ollama" => return Some(llama::explain(event, log, found)),
         _ => return None,
     });
-    let (mut diagnosis, steps) = match event.id {
+    let (mut diagnosis, mut steps) = match event.id {
         "vllm-no-blocks" | "vllm-autofit" => no_blocks(&log),
         "vllm-kv-too-small" | "vllm-seq-len" => too_long(event, &log),
         "vllm-free-memory" => free_memory(event, &log, found),
@@ -43,12 +43,31 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-slots" => sglang_slots(),
         "sglang-state" => sglang_state(event, &log),
         "sglang-unbalanced" => unbalanced(),
+        "sglang-host-cache" => sglang_host_cache(event),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
         _ => tensorrt::of_llm(event, &log),
     };
+    if let Some(setting) = event.text("setting") {
+        in_host_memory(setting, event, &mut diagnosis, &mut steps);
+    }
     diagnosis.notes.extend(shares(&log));
     diagnosis.notes.extend(sleeps(&log));
     Some((diagnosis, steps))
+}
+
+/// A KV cache in the host's memory has a size of its own, not a share of a GPU.
+fn in_host_memory(setting: &str, event: &Event, diagnosis: &mut Diagnosis, steps: &mut Vec<Step>) {
+    if event.id == "vllm-no-blocks" {
+        "the memory that the KV cache is given holds not one block of it".clone_into(&mut diagnosis.text);
+        steps.clear();
+    }
+    steps.retain(|step| step.id == "shorter-context");
+    let larger = Step::new(
+        "raise-share",
+        format!("give the KV cache more of the host's memory: `VLLM_{setting}`, in GiB"),
+        "the weights need theirs beside it",
+    );
+    steps.push(larger.with(format!("VLLM_{setting}=8")));
 }
 
 fn no_blocks(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
@@ -365,6 +384,35 @@ fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let mut steps = vec![fewer_running("each has a state, or a window, of its own")];
     steps.extend(raise_share(log, log.printed().free_before_bytes, None, None));
     (because(Cause::KvCache, text), steps)
+}
+
+/// The second level of the cache, in the host's memory.
+fn sglang_host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (needed, free) = (event.bytes("needed"), event.bytes("free"));
+    let Some((needed, free)) = needed.zip(free) else {
+        let text = "the hierarchical cache's part in the host's memory is smaller than the KV cache on the GPU, which it has to hold";
+        let larger = Step::new(
+            "larger-host-cache",
+            "make the host's part larger than the GPU's, or serve without it",
+            "a ratio above 1 is",
+        )
+        .with("--hicache-ratio 2, or no --enable-hierarchical-cache");
+        return (because(Cause::Limit, text), vec![larger]);
+    };
+    let text = format!(
+        "the hierarchical cache needs {} of the host's memory, and {} is free: this is the CPU's memory, not the GPU's",
+        size(needed),
+        size(free)
+    );
+    let missing = needed.saturating_sub(free);
+    let smaller = Step::new(
+        "smaller-host-cache",
+        "make the host's part of the cache smaller, or serve without it",
+        "each rank has one of its own, in GB or as a ratio to the KV cache on the GPU",
+    )
+    .with("--hicache-size 32, or a lower --hicache-ratio")
+    .brings(missing, Some(missing));
+    (because(Cause::HostMemory, text), vec![smaller, super::host::more_host_memory()])
 }
 
 fn fewer_running(why: &str) -> Step {

@@ -25,6 +25,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "nccl" => nccl(event),
         "npu" | "npu-context" => ascend(event),
         "no-batch-size" => no_batch_size(),
+        "evaluation" => evaluation(),
+        "kernel" => kernel(event),
         "bare" => bare(event),
         "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
@@ -269,6 +271,33 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
         "how much was requested, free and reserved",
     );
     (because(Cause::Unknown, text), vec![shrink(), whole])
+}
+
+/// The search for a batch that fits is of training alone.
+fn evaluation() -> (Diagnosis, Vec<Step>) {
+    let text = "an evaluation between the training's steps ran out of memory; `auto_find_batch_size` changes the batch of training alone, \
+                and hides PyTorch's message";
+    let smaller = Step::new(
+        "shrink",
+        "evaluate smaller batches, and move predictions to the host as they come",
+        "by default all logits of an evaluation are kept on the GPU until its end",
+    )
+    .with("per_device_eval_batch_size=1, eval_accumulation_steps=1, prediction_loss_only=True");
+    (because(Cause::TooBig, text), vec![smaller])
+}
+
+/// A kernel compiled at run time.
+fn kernel(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.number("required").zip(event.number("limit"));
+    let numbers = numbers.map_or_else(String::new, |(required, limit)| {
+        format!(": it requests {required} bytes, and a multiprocessor of this GPU has {limit}")
+    });
+    let text = format!(
+        "a kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main memory \
+         is not full"
+    );
+    let smaller = Step::new("smaller-blocks", "give the kernel smaller blocks", "each block has its own part of it");
+    (because(Cause::KernelSharedMemory, text), vec![smaller.with("shared_mem= at its launch")])
 }
 
 /// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.

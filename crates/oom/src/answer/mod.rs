@@ -201,7 +201,7 @@ fn weight(event: &Event) -> u8 {
     match event.id {
         "vllm-load" => 2,
         // It may be a warning, or its failure is told better by another.
-        "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "bare" => 1,
+        "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,

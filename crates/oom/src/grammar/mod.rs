@@ -129,7 +129,10 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
     let short = || is_error && !lower.contains("warn") && clauses.iter().any(|clause| shortage(clause));
     let failed = is_beyond || clauses.iter().any(|clause| lack(clause) || request(clause)) || code() || short();
     failed.then(|| {
-        let place = PLACES.iter().find(|(words, _)| lower.contains(words)).map_or(Place::Unknown, |(_, place)| *place);
+        // A flag that the line advises names another place than the failure's.
+        let named: Vec<&str> = lower.split(' ').filter(|word| !word.starts_with("--")).collect();
+        let named = named.join(" ");
+        let place = PLACES.iter().find(|(words, _)| named.contains(words)).map_or(Place::Unknown, |(_, place)| *place);
         let mut sizes = sizes(&lower);
         let requested = sizes.next();
         let limit = sizes.next().filter(|_| is_beyond);
@@ -170,6 +173,8 @@ fn lack(clause: &[&str]) -> bool {
     (0..clause.len()).any(|at| {
         let rest = &clause[at..];
         let after = match rest {
+            // Such resources and such space may be of anything: GPUs of a cluster, a disk.
+            ["not", "enough", after @ ..] | ["insufficient", after @ ..] if is_of_anything(after) => return false,
             ["out", "of", after @ ..] | ["not", "enough", after @ ..] | ["insufficient", after @ ..] => after,
             ["oom", after @ ..] => {
                 let names = |words: &[&str], found: Option<&&str>| found.is_some_and(|found| words.contains(found));
@@ -209,6 +214,13 @@ fn shortage(clause: &[&str]) -> bool {
         };
         is_short && !before.iter().any(|word| HEDGES.contains(word))
     })
+}
+
+/// `resources`, `free space`: no memory is named.
+fn is_of_anything(words: &[&str]) -> bool {
+    let named = words.iter().find(|word| !matches!(**word, "free" | "available" | "gpu" | "the" | "cluster"));
+    let is_owned = words.first() == Some(&"gpu") && named == Some(&"space");
+    matches!(named, Some(&"resources" | &"space")) && !is_owned
 }
 
 /// The words behind the memory that words begin with: `GPU memory for the model`.
@@ -438,6 +450,10 @@ mod tests {
             "tests/test_alloc.py::test_out_of_memory PASSED",
             "WARNING: the data set does not fit in memory, and is read from the disk",
             "error: no memory limit is set",
+            "ValueError: Not enough resources to allocate 4 placement groups, only created 2 placement groups.",
+            "ERROR: insufficient free space: free=1048576, remaining=4194304",
+            "VAE decode ran out of memory; decoding tiled",
+            "Could not initialize NNPACK! Reason: Out of memory.",
         ] {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }

@@ -188,7 +188,7 @@ pub(super) const MEMORY: [&str; 8] = ["memory", "vram", "ram", "hbm", "mem", "re
 pub(super) const FAILING: [&str; 7] = ["cannot", "unable", "couldn", "can't", "couldn't", "refused", "impossible"];
 
 /// Words before a failure that only speak of it.
-pub(super) const HEDGES: [&str; 43] = [
+pub(super) const HEDGES: [&str; 44] = [
     "if",
     "may",
     "might",
@@ -230,12 +230,13 @@ pub(super) const HEDGES: [&str; 43] = [
     "fixes",
     "fixed",
     "reduce",
+    "recommend",
     "against",
     "where",
 ];
 
 /// Words behind a failure that say that the program went on, or that there was none.
-pub(super) const RECOVERIES: [&str; 13] = [
+pub(super) const RECOVERIES: [&str; 25] = [
     "fallback",
     "falling back",
     "fall back",
@@ -247,12 +248,24 @@ pub(super) const RECOVERIES: [&str; 13] = [
     "recovered",
     "switching to",
     "spilling",
-    "will be slower",
+    "will be slow",
+    "#retracted",
+    "recovers",
+    "; using ",
+    "; moving ",
+    "; decoding ",
+    "; encoding ",
+    "; running ",
+    "; continuing",
+    "; reducing ",
+    "; offloading ",
+    "disabled double buffering",
+    "declined",
     "not caching",
 ];
 
 /// Other reasons of a failed request.
-pub(super) const OTHER_REASONS: [&str; 14] = [
+pub(super) const OTHER_REASONS: [&str; 23] = [
     "driver version",
     "no cuda-capable",
     "invalid argument",
@@ -267,6 +280,17 @@ pub(super) const OTHER_REASONS: [&str; 14] = [
     "% of free",
     "benchmark choice",
     "cl_success",
+    // Not memory is what was not given.
+    "placement group",
+    "cpu resources",
+    "server port",
+    "worker port",
+    "port range",
+    // Warnings of programs that go on.
+    "initialize nnpack",
+    "failed to mlock",
+    "failed to virtuallock",
+    "enable --vae-tiling",
 ];
 
 /// Words of a line that failed while a process was set up on a device.
@@ -303,7 +327,7 @@ pub(super) const ERRORS: [&str; 19] = [
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
-pub(super) const PLACES: [(&str, Place); 87] = [
+pub(super) const PLACES: [(&str, Place); 91] = [
     ("pinned", Place::Pinned),
     ("hostalloc", Place::Pinned),
     ("mallochost", Place::Pinned),
@@ -328,6 +352,7 @@ pub(super) const PLACES: [(&str, Place); 87] = [
     ("outofhostmemory", Place::Host),
     ("out_of_host_memory", Place::Host),
     ("host memory", Place::Host),
+    ("host mem ", Place::Host),
     ("sysmem", Place::Host),
     ("cma_alloc", Place::Host),
     ("on host", Place::Host),
@@ -390,6 +415,9 @@ pub(super) const PLACES: [(&str, Place); 87] = [
     (" ram", Place::Host),
     ("physical memory", Place::Host),
     ("page alloc", Place::Host),
+    ("warn failed to malloc", Place::Host),
+    ("mkl_malloc", Place::Host),
+    ("aligned_alloc", Place::Host),
     ("cpu", Place::Host),
 ];
 

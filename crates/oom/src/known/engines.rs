@@ -9,6 +9,11 @@ use super::{Row, row};
 /// The rows.
 pub(super) const ROWS: &[Row] = &[
     // vLLM.
+    row(
+        "vllm-no-blocks",
+        "vLLM on the CPU, or with OpenVINO",
+        "No available memory for the cache blocks. Try increasing `VLLM_{setting:w}`",
+    ),
     row("vllm-no-blocks", "vLLM", "No available memory for the cache blocks"),
     row("vllm-no-blocks", "vLLM 0.8 or newer", "Available KV cache memory: -{deficit:b}"),
     row(
@@ -19,6 +24,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("vllm-load", "vLLM up to 0.7", "while processing method load_model"),
     row("vllm-load", "vLLM 0.16 or newer", "Failed to load model - not enough GPU memory"),
+    row("vllm-load", "vLLM 0.10 to 0.12 (TPU)", "the model is too large for the current device's HBM memory"),
+    row("vllm-load", "vLLM 0.10 or newer", "may be caused by insufficient memory to allocate the weight"),
     row(
         "vllm-cpu-memory",
         "vLLM 0.24 or newer",
@@ -46,6 +53,12 @@ pub(super) const ROWS: &[Row] = &[
         "vllm-kv-too-small",
         "vLLM 0.7",
         "max seq len ({max_model_len:n}), ({needed:b} KV cache is needed, which is larger than the available KV Cache memory ({available:b})",
+    ),
+    row(
+        "vllm-seq-len",
+        "vLLM up to 0.10, on the CPU or with OpenVINO",
+        "max seq len ({max_model_len:n}) is larger than the maximum number of tokens that can be stored in KV cache ({tokens:n}). Try \
+         increasing `VLLM_{setting:w}`",
     ),
     row(
         "vllm-seq-len",
@@ -81,6 +94,7 @@ pub(super) const ROWS: &[Row] = &[
         "Not enough memory. Please try to increase --mem-fraction-static. Current value: {*}mem_fraction_static={fraction:f}",
     ),
     row("sglang-pool", "SGLang", "Not enough memory. Please try to increase --mem-fraction-static."),
+    row("sglang-pool", "SGLang 0.3 or newer", "Memory pool size is too small"),
     row("sglang-pool", "SGLang 0.1", "Not enought memory. Please try to increase --mem-fraction-static."),
     row(
         "sglang-pool",
@@ -97,6 +111,17 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-state", "SGLang 0.5.9 or newer", "state cache is too small to serve"),
     row("sglang-state", "SGLang 0.5.9 or newer", "Not enough GPU memory for hybrid (mamba"),
     row("sglang-state", "SGLang 0.5.20 or newer", "cannot fit ONE worst-case request"),
+    row("sglang-state", "SGLang 0.5.9 or newer", "Not enough space for mamba "),
+    row(
+        "sglang-host-cache",
+        "SGLang 0.4.5 or newer",
+        "Not enough host memory {*}Requesting {needed:t} but only have {free:t} free",
+    ),
+    row(
+        "sglang-host-cache",
+        "SGLang 0.4.5 or newer",
+        "The host memory should be larger than the device memory with the current protocol",
+    ),
     row("sglang-slots", "SGLang 0.4 or newer", "alloc_req_slots runs out of memory."),
     row(
         "sglang-slots",
@@ -105,8 +130,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("sglang-graphs", "SGLang", "Capture cuda graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.20 or newer", "Capture CUDA graph failed: {*}out of memory"),
-    row("sglang-prefill", "SGLang", "Prefill out of memory. Try to lower your batch size"),
-    row("sglang-decode", "SGLang", "Decode out of memory. Try to lower your batch size"),
+    row("sglang-prefill", "SGLang", "Prefill out of memory."),
+    row("sglang-decode", "SGLang", "Decode out of memory."),
+    row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory. Try to lower your batch size."),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory even after retracting all other requests"),
     row(

@@ -26,6 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     row("bare", "PyTorch", "MPS backend out of memory (MPS allocated: {allocated:b}, max allowed: {limit:b}){!.Tried}"),
     row("bare", "PyTorch", "Error: MPS backend out of memory{!(MPSallocated:}"),
     row("bare", "PyTorch", "MPS backend out of memory (MPS allocated: {allocated:b}..."),
+    row("evaluation", "transformers 5.20 or newer", "Evaluation hit an out-of-memory error"),
     row("no-batch-size", "accelerate", "No executable batch size found, reached zero"),
     // CUDA's libraries, and those of ROCm.
     row("tensorflow-library", "TensorFlow", "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED"),
@@ -35,6 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
     row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"),
+    row("library-alloc", "cuBLAS", "OOM trying to allocate workspace for cublaslt"),
     row("library-alloc", "cuDNN", "CUDNN_STATUS_ALLOC_FAILED"),
     row("library-alloc", "cuDNN 9", "DEVICE_ALLOCATION_FAILED"),
     row("library-workspace", "cuDNN", "unable to find an engine to execute this computation"),
@@ -55,6 +57,7 @@ pub(super) const ROWS: &[Row] = &[
     row("nccl", "NCCL", "Cuda failure 'out of memory'"),
     row("nccl", "NCCL 2.19 or newer", "Cuda failure 2 'out of memory'"),
     row("nccl", "NCCL", "Failed to cuMemCreate"),
+    row("nccl", "torch", "ncclMemAlloc failed"),
     row("shm-nccl", "NCCL", "Error while creating shared memory segment {*}nccl-"),
     row("shm-nccl", "NCCL", "failed to extend /dev/shm/nccl-{*}to {raw:n} bytes"),
     row("shm-nccl", "NCCL", "failed to extend /dev/shm/nccl-"),
@@ -146,6 +149,11 @@ pub(super) const ROWS: &[Row] = &[
     row("triton", "Triton", "out of resource: {resource:w}, Required: {required:n}, Hardware limitation: {limit:n}"),
     row("triton", "Triton 1", "out of resource: shared memoryRequired: {required:n}Hardware limit: {limit:n}"),
     row("triton", "Triton", "OutOfResources: out of resource: shared memory{!,Required}{!Required}"),
+    row(
+        "kernel",
+        "torch 2.8 or newer",
+        "Requested shared memory ({required:n} bytes) exceeds device limit ({limit:n} bytes)",
+    ),
     row("onnxruntime", "ONNX Runtime", "Failed to allocate memory for requested buffer of size {raw:n}"),
     row("onnxruntime", "ONNX Runtime", "::AllocateRawInternal{*}Failed to alloc"),
     row(

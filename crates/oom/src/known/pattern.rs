@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `b` | an amount with its unit; `GB` is GiB, as the engines mean it |
 //! | `s` | the same with a sign |
+//! | `t` | an amount whose `GB` is a thousand million bytes |
 //! | `g` | a number of GiB without its unit |
 //! | `h` | a number with `B`, `K`, `M`, `G` or `T`, powers of 1024, as XLA prints sizes |
 //! | `d` | whole numbers with commas between them |
@@ -179,6 +180,7 @@ fn value(kind: &str, text: &[u8]) -> Read<Value> {
     };
     match kind {
         "b" => amount(text, true).map(|bytes| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))),
+        "t" => amount(text, false).map(|bytes| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))),
         "s" => {
             let is_negative = text.first() == Some(&b'-');
             let read = amount(&text[usize::from(is_negative)..], true);
@@ -266,6 +268,7 @@ mod tests {
                 ("rank", Value::Number(7)),
             ])
         );
+        assert_eq!(values("requesting {n:t}", "requesting 1.50 GB"), Some(vec![("n", Value::Bytes(1_500_000_000))]));
         assert_eq!(values("memory: {kv:s}", "memory: -0.50 GB"), Some(vec![("kv", Value::Bytes(-(1 << 29)))]));
         assert_eq!(values("size: {n:n} tokens", "size: 1,178,880 tokens"), Some(vec![("n", Value::Number(1_178_880))]));
         assert_eq!(values("({free:g}/{total:b})", "(1.5/2.0 GiB)").map(|values| values.len()), Some(2));
