@@ -89,14 +89,14 @@ pub(crate) fn alone(digests: &[Digest]) -> Vec<usize> {
         *ranks_at.entry(site).or_default() += 1;
     }
     let with_lines = by_line.iter().filter(|lines| !lines.is_empty()).count();
-    let shared = |lines: &BTreeMap<&Site, u64>| -> Option<u128> {
+    let percent = |lines: &BTreeMap<&Site, u64>| -> Option<u128> {
         let sum = |is_counted: &dyn Fn(&Site) -> bool| -> u128 {
             lines.iter().filter(|(site, _)| is_counted(site)).map(|(_, bytes)| u128::from(*bytes)).sum()
         };
         let all = sum(&|_| true);
         (all > 0).then(|| sum(&|site| ranks_at.get(site).is_some_and(|&ranks| ranks * 2 > with_lines)) * 100 / all)
     };
-    let shares: Vec<Option<u128>> = by_line.iter().map(shared).collect();
+    let shares: Vec<Option<u128>> = by_line.iter().map(percent).collect();
     let usual: Vec<usize> =
         (0..digests.len()).filter(|&at| shares[at].is_some_and(|share| share >= USUAL_PERCENT)).collect();
     if usual.len() * 2 <= with_lines {
