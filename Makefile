@@ -24,7 +24,11 @@ PUBLISHED = $(sort $(shell sed -n 's/^name = "\(highwater[a-z-]*\)"$$/\1/p' $$(g
 # The environment of the Python package's tests.
 VENV := target/venv
 
-.PHONY: build ui schemas python torch with-torch demo check test summary-begins bench nightly mutations few-mutations load sanitizers miri parallel ray \
+# Bytecode is kept, also on machines that are told to keep none: compiling PyTorch's takes half of a dry run's processor time.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
+
+.PHONY: build ui schemas python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray \
 	dist floor proof reproducible packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
@@ -79,13 +83,15 @@ TRITON_WHEEL ?= 3.6.0
 WITH_TORCH := target/torch-$(TORCH_WHEEL)
 WHEELS = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)/debug
-torch: python
+torch: python torch-wheels
+	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
+
+torch-wheels: $(VENV)/ready
 	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(WHEELS) torch==$(TORCH_WHEEL) filelock fsspec jinja2 markupsafe \
 		mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
 		$(call skip,everything that needs PyTorch: the wheel of torch $(TORCH_WHEEL) could not be had)
 	@test ! -e $(WITH_TORCH)/ready -o -e $(WITH_TORCH)/triton || $(WHEELS) triton==$(TRITON_WHEEL) || \
 		$(call skip,the test that needs Triton: the wheel of triton $(TRITON_WHEEL) could not be had)
-	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 with-torch:
 	$(CARGO) $(BUILD)
@@ -133,11 +139,21 @@ check: tools formatting
 
 # Every check, the fast ones first. From nothing 23 minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take a minute.
-test: summary-begins tools formatting scripts recipes licences page packages lints docs doctests browser python workflows torch few-mutations tests
+test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints docs doctests downloads-end browser python \
+		workflows torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
 
 summary-begins:
 	@rm -f $(SKIPPED)
+
+# What the last checks need from the network comes while the first ones compile. Where it does not, they try again, and say why.
+DOWNLOADING := target/downloading
+downloads-begin:
+	@mkdir -p target && touch $(DOWNLOADING)
+	@{ $(MAKE) --no-print-directory torch-wheels SKIPPED=/dev/null; rm -f $(DOWNLOADING); } >target/downloads.log 2>&1 </dev/null &
+
+downloads-end:
+	@while test -e $(DOWNLOADING); do sleep 1; done
 
 # What the checks need beside Rust and Python.
 tools:
@@ -150,7 +166,7 @@ formatting:
 
 # Every Python file compiles, and what makes the files of the benchmarks writes what CPython's pickler would.
 scripts:
-	PYTHONPYCACHEPREFIX=target/pycache $(PYTHON) -m compileall -q benches crates examples fuzz packaging python testdata
+	$(PYTHON) -m compileall -q benches crates examples fuzz packaging python testdata
 	$(PYTHON) benches/gen_snapshot.py --selftest
 
 # The recipes of the made-up files still make the same bytes.

@@ -73,7 +73,9 @@ def needs(elf: bytes) -> tuple[tuple[int, ...], list[str]]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "elf"
         path.write_bytes(elf)
-        symbols, headers = objdump("-T", path), objdump("-p", path)
+        headers = objdump("-p", path)
+        # A static program has no table of what it asks for, and objdump fails.
+        symbols = objdump("-T", path) if "Dynamic Section:" in headers else ""
     wanted = [line for line in symbols.splitlines() if "*UND*" in line]
     versions = [tuple(map(int, one.split("."))) for one in re.findall(r"GLIBC_([0-9.]+)", "\n".join(wanted))]
     libraries = re.findall(r"^\s+NEEDED\s+(\S+)", headers, re.MULTILINE)

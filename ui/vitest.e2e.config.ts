@@ -6,7 +6,8 @@ export default defineConfig({
     include: ['e2e/**/*.test.ts'],
     testTimeout: 120_000,
     hookTimeout: 60_000,
-    fileParallelism: false,
+    // A page often waits for its frames: two files at once leave no core idle.
+    maxWorkers: 2,
     // A machine whose cores are all busy takes longer than the usual second.
     expect: {poll: {timeout: 30_000}},
   },

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -319,7 +320,7 @@ def bucket() -> Iterator[dict[str, Any]]:
                 if client.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield {"endpoint": f"http://127.0.0.1:{port}"}
+        yield {"endpoint": f"http://127.0.0.1:{port}", "server": server}
     finally:
         server.kill()
         server.wait()
@@ -370,6 +371,31 @@ def test_a_bucket_that_is_not_there_and_a_file_that_is_not_in_it_are_listed(buck
         places, unread = highwater.ray._found(address, store)
         results = [highwater.ray._analyze_one(row, work()) for row in highwater.ray._numbered(places, None)]
         assert unread or (results[0]["digest"] is None and results[0]["reason"])
+
+
+@with_bucket
+def test_credentials_that_a_server_refuses_are_listed(bucket: dict[str, Any], tmp_path: Path) -> None:
+    store = filled(bucket, tmp_path / "job")
+    # From now on it wants the signature of somebody that it knows.
+    ask = urllib.request.Request(f"{bucket['endpoint']}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
+    urllib.request.urlopen(ask).close()
+    places, unread = highwater.ray._found("s3://runs/job/rank0.pickle.gz", store)
+    results = [highwater.ray._analyze_one(row, work()) for row in highwater.ray._numbered(places, None)]
+    reasons = [one["reason"] for one in [*unread, *results]]
+    assert len(reasons) == 1 and "ACCESS_DENIED" in reasons[0].upper().replace(" ", "_"), reasons
+
+
+@with_bucket
+def test_a_server_that_goes_away_half_way_costs_only_what_is_left(bucket: dict[str, Any], tmp_path: Path) -> None:
+    store = filled(bucket, tmp_path / "job")
+    places, unread = highwater.ray._found("s3://runs/job", store)
+    rows = list(highwater.ray._numbered(places, None))
+    read = [highwater.ray._analyze_one(row, work()) for row in rows[:2]]
+    bucket["server"].kill()
+    bucket["server"].wait()
+    lost = [highwater.ray._analyze_one(row, work()) for row in rows[2:4]]
+    assert unread == [] and all(one["digest"] for one in read)
+    assert all(one["digest"] is None and one["reason"] for one in lost)
 
 
 @with_ray

@@ -124,7 +124,7 @@ describe('many recordings', () => {
   it('are small pictures, made where they are seen; the outlier is named and a click opens it', async () => {
     const folder = scratch();
     for (let rank = 0; rank < 64; rank++) {
-      const name = rank === 37 ? 'qwen_train_b2' : 'annotated';
+      const name = rank === 37 ? 'qwen_train_b16' : 'qwen_train_b2';
       copyFileSync(recording(name), join(folder, `rank${rank}.pickle.gz`));
     }
     const server = await Server.start(folder);
@@ -176,7 +176,7 @@ describe('many recordings', () => {
     await page.waitForSelector('.heat canvas[data-drawn="1024"]', {timeout: 240_000});
     // The verdict moves the picture down when it comes.
     await page.waitForFunction(() =>
-      document.querySelector('.ranks [role=status]')?.textContent?.includes('median rank'),
+      document.querySelector('.ranks [role=status]')?.textContent?.includes('hold about as much'),
     );
     await page.selectOption('select[aria-label="Sort by"]', 'name');
     const canvas = page.locator('.heat canvas');

@@ -18,6 +18,7 @@ use crate::digest::{DeviceDigest, Digest};
 use crate::manifest;
 use crate::numbering::{self, Row, time_of};
 use crate::parts::{Parts, parts};
+use crate::programs;
 use crate::verdict::verdict;
 
 /// Peaks within this part of each other are about the same, in percent.
@@ -67,7 +68,8 @@ pub fn compare(mut digests: Vec<Digest>, unread: Vec<UnreadView>) -> RanksView {
     view
 }
 
-/// Recordings that were made at another time than most, or that a launcher says are of another run: by their place.
+/// Recordings that were made at another time than most, that a launcher says are of another run, or that run another program: by their
+/// place.
 fn of_other_runs(digests: &[Digest]) -> BTreeMap<usize, UnreadView> {
     let mut others = BTreeMap::new();
     let run = |digest: &Digest| digest.manifest.as_ref().and_then(|manifest| manifest.run.clone());
@@ -91,7 +93,14 @@ fn of_other_runs(digests: &[Digest]) -> BTreeMap<usize, UnreadView> {
         }
     }
     // If most are, they are of no run, and the times say nothing.
-    if others.len() * 2 >= digests.len() { BTreeMap::new() } else { others }
+    if others.len() * 2 >= digests.len() {
+        others.clear();
+    }
+    for at in programs::alone(digests) {
+        let reason = "it is of another run: its lines are not those of the others, and neither are its parameters";
+        others.entry(at).or_insert_with(|| UnreadView { file: digests[at].file.clone(), reason: reason.to_owned() });
+    }
+    others
 }
 
 fn of_another_time(time: [i64; 2], middle: [i64; 2]) -> Option<String> {

@@ -103,7 +103,7 @@ fn is_regular(classes: &[usize], count: usize) -> bool {
 
 /// Whether two ranks hold the same part of a model: as many parameters, whose sizes differ with uneven shards; or the very same state of
 /// the optimizer, where one has a workspace among its parameters, say.
-fn hold_the_same(a: &DeviceDigest, b: &DeviceDigest) -> bool {
+pub(crate) fn hold_the_same(a: &DeviceDigest, b: &DeviceDigest) -> bool {
     let has_the_same_state = a.optimizer_state.count > 0
         && (a.optimizer_state.count, a.optimizer_state.bytes) == (b.optimizer_state.count, b.optimizer_state.bytes);
     a.parameters.count == b.parameters.count || has_the_same_state
@@ -135,7 +135,7 @@ pub(crate) fn do_the_same(a: &Work, b: &Work, is_pipeline: bool) -> bool {
 }
 
 /// Bytes by line of Python; empty where there are none.
-fn lines(work: &Work) -> BTreeMap<&Site, u64> {
+pub(crate) fn lines(work: &Work) -> BTreeMap<&Site, u64> {
     let mut lines = BTreeMap::new();
     for (site, _, sizes) in work.rows.iter().filter(|(site, ..)| site.label.is_none()) {
         let sum: &mut u64 = lines.entry(site).or_default();

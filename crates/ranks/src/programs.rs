@@ -1,6 +1,11 @@
-//! What divides work among ranks, by the files that its frames name.
+//! What the lines of a recording show: how work is divided among ranks, and which recording is of another program.
+
+use std::collections::BTreeMap;
 
 use highwater_snapshot::Snapshot;
+
+use crate::digest::{Digest, Site};
+use crate::parts::{hold_the_same, lines};
 
 /// The ways to divide a job among ranks, in the order in which answers name them.
 pub(crate) const WAYS: [&str; 5] = ["data", "sharded", "tensor", "pipeline", "expert"];
@@ -53,4 +58,54 @@ pub(crate) fn found(snapshot: &Snapshot) -> Vec<String> {
         }
     }
     WAYS.iter().zip(found).filter(|(_, found)| *found).map(|(way, _)| (*way).to_owned()).collect()
+}
+
+/// Of the bytes that a rank requests in an iteration, so many percent are at lines that most ranks have, or it runs something else.
+const SHARED_PERCENT: u128 = 10;
+/// Where most ranks share fewer, they do not run one program, and none of them is alone.
+const USUAL_PERCENT: u128 = 50;
+
+/// Recordings of a program that the others do not run, by their place: neither lines nor parameters are theirs. Stages of a pipeline may have
+/// little in common, and so may ranks with roles of their own.
+pub(crate) fn alone(digests: &[Digest]) -> Vec<usize> {
+    let has_roles =
+        digests.iter().filter_map(|digest| digest.manifest.as_ref()).any(|manifest| manifest.role.is_some());
+    if has_roles || digests.iter().any(|digest| digest.programs.iter().any(|way| way == "pipeline")) {
+        return Vec::new();
+    }
+    let by_line: Vec<BTreeMap<&Site, u64>> = digests
+        .iter()
+        .map(|digest| {
+            let mut all = BTreeMap::new();
+            for (site, bytes) in digest.devices.iter().flat_map(|device| lines(&device.work)) {
+                let sum: &mut u64 = all.entry(site).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+            all
+        })
+        .collect();
+    let mut ranks_at: BTreeMap<&Site, usize> = BTreeMap::new();
+    for &site in by_line.iter().flat_map(BTreeMap::keys) {
+        *ranks_at.entry(site).or_default() += 1;
+    }
+    let with_lines = by_line.iter().filter(|lines| !lines.is_empty()).count();
+    let percent = |lines: &BTreeMap<&Site, u64>| -> Option<u128> {
+        let sum = |is_counted: &dyn Fn(&Site) -> bool| -> u128 {
+            lines.iter().filter(|(site, _)| is_counted(site)).map(|(_, bytes)| u128::from(*bytes)).sum()
+        };
+        let all = sum(&|_| true);
+        (all > 0).then(|| sum(&|site| ranks_at.get(site).is_some_and(|&ranks| ranks * 2 > with_lines)) * 100 / all)
+    };
+    let shares: Vec<Option<u128>> = by_line.iter().map(percent).collect();
+    let usual: Vec<usize> =
+        (0..digests.len()).filter(|&at| shares[at].is_some_and(|share| share >= USUAL_PERCENT)).collect();
+    if usual.len() * 2 <= with_lines {
+        return Vec::new();
+    }
+    let holds_theirs = |at: usize| {
+        let of = |at: usize| digests[at].devices.iter();
+        usual.iter().any(|&other| of(at).any(|own| of(other).any(|theirs| hold_the_same(own, theirs))))
+    };
+    let is_alone = |&at: &usize| shares[at].is_some_and(|share| share < SHARED_PERCENT) && !holds_theirs(at);
+    (0..digests.len()).filter(is_alone).collect()
 }

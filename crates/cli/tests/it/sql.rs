@@ -1,7 +1,9 @@
 //! `highwater sql`, and `highwater export --to parquet`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, thread};
 
 use highwater_testkit::{files, recordings, repository, testdata};
 use serde_json::Value;
@@ -247,6 +249,51 @@ fn a_table_that_cannot_be_written_leaves_no_other() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("part-0.parquet"));
     assert_eq!(tree(&out), [""; 0]);
+}
+
+/// Whatever is there when an export is killed is the file of an export that was not, to the byte; and a recording that is listed in
+/// `snapshots` is there with all of its tables.
+#[test]
+fn an_export_that_is_killed_leaves_whole_tables_only() {
+    const RANKS: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job");
+    fs::create_dir(&job).unwrap();
+    for (rank, recording) in recordings().iter().cycle().take(RANKS).enumerate() {
+        fs::copy(recording, job.join(format!("rank{rank}.pickle.gz"))).unwrap();
+    }
+    let export = |out: &Path, more: &[&str]| {
+        let mut export = Command::new(command().get_program());
+        export.args(["export", "--to", "parquet", "--entries"]).arg(&job).arg("-o").arg(out).args(more);
+        export.stderr(Stdio::null()).spawn().unwrap()
+    };
+    let whole = folder.path().join("whole");
+    assert!(export(&whole, &[]).wait().unwrap().success());
+    let tables = fs::read_dir(&whole).unwrap().count();
+    let all = tree(&whole).len();
+    assert_eq!(all, tables * RANKS);
+    let out = folder.path().join("out");
+    // Into an empty folder, then over what the export before left.
+    for (files, more) in [(1, &[][..]), (all / 2, &["--force"]), (all - 1, &["--force"]), (1, &["--force"])] {
+        let mut child = export(&out, more);
+        while !out.is_dir() || tree(&out).len() < files {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What is hidden was on its way to its place, where files without a name cannot be made.
+        let left: Vec<_> = tree(&out).into_iter().filter(|path| path.ends_with(".parquet")).collect();
+        for path in &left {
+            assert_eq!(fs::read(out.join(path)).unwrap(), fs::read(whole.join(path)).unwrap(), "{path}");
+        }
+        for listed in left.iter().filter_map(|path| path.strip_prefix("snapshots/")) {
+            let of_it = left.iter().filter(|path| path.ends_with(listed)).count();
+            assert_eq!(of_it, tables, "{listed}");
+        }
+    }
 }
 
 #[test]

@@ -164,6 +164,32 @@ fn what_does_not_fit_is_listed_and_the_rest_is_compared() {
 }
 
 #[test]
+fn a_file_of_another_program_is_listed_and_the_rest_is_compared() {
+    let named = |path: &str, rank: u32| read(path, &format!("rank{rank}.pickle.gz"));
+    let usual: Vec<Digest> = (0..3).map(|rank| named("ranks/fsdp2_qwen05b_rank0", rank)).collect();
+    let with = |mut other: Digest| {
+        // At the same time: else that would tell.
+        for device in &mut other.devices {
+            device.time_us = usual[0].devices[0].time_us;
+        }
+        compare(usual.iter().cloned().chain([other]).collect(), Vec::new())
+    };
+    for path in ["recordings/oom_gpt2_8gib", "recordings/annotated", "recordings/linear_forward"] {
+        let view = with(named(path, 3));
+        let unread: Vec<(&str, &str)> =
+            view.unread.iter().map(|unread| (&*unread.file, unread.reason.split(':').next().unwrap())).collect();
+        assert_eq!(unread, [("rank3.pickle.gz", "it is of another run")], "{path}");
+        assert!(outliers(&view).is_empty(), "{path}");
+    }
+    // The same program with longer sequences is of this run.
+    let longer = with(named("recordings/fsdp2_qwen05b_rank2", 3));
+    assert_eq!((longer.unread.len(), outliers(&longer)), (0, vec![Some(3)]));
+    // Of two programs that share nothing, neither is the other's.
+    let two = compare(vec![usual[0].clone(), named("recordings/oom_gpt2_8gib", 1)], Vec::new());
+    assert_eq!((two.ranks.len(), two.unread.len()), (2, 0));
+}
+
+#[test]
 fn what_a_file_that_ends_early_lacks_is_no_difference() {
     let usual = read("ranks/fsdp2_qwen05b_rank0", "");
     let of = |rank: u32| Digest { file: format!("job/rank{rank}.pickle"), ..usual.clone() };
