@@ -31,7 +31,7 @@ pub struct ServedShape {
     pub vision: Option<ServedVision>,
     /// The encoder of an encoder-decoder: its layers keep nothing, its length decides the cross attention's cache.
     pub encoder_positions: Option<u64>,
-    /// Numbers of a head that are rotated.
+    /// Numbers of a head that are rotated: of both kinds of layers, where windows have a table of their own.
     pub rotary_dim: u64,
 }
 
@@ -179,7 +179,12 @@ impl Architecture {
                     shared_intermediate: experts.shared_intermediate,
                 }),
                 tied: body.tied,
-                rotary_dim: body.latent.map_or(body.rotary_dim, |latent| latent.rope_dim),
+                rotary_dim: match (body.latent, body.hybrid.global_heads) {
+                    (Some(latent), _) => latent.rope_dim,
+                    // A table for windows, and one for the layers that see all tokens, over the whole of their heads.
+                    (None, Some(global)) => body.rotary_dim.saturating_add(global.head_dim),
+                    (None, None) => body.rotary_dim.saturating_mul(body.rotary_tables.max(1)),
+                },
                 ..empty
             },
             Body::Gpt2(body) => ServedShape {

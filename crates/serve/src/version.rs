@@ -185,6 +185,21 @@ impl Release {
     }
 }
 
+/// As [`Release::parse`] reads it.
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written = self.written.as_deref().unwrap_or_default();
+        match (self.is_v0, written) {
+            (None, "") => write!(f, "{}", self.engine),
+            (None, _) => write!(f, "{}@{written}", self.engine),
+            (Some(_), _) if written.contains("+v") => write!(f, "{}@{written}", self.engine),
+            (Some(is_v0), _) => {
+                write!(f, "{}@{}+{}", self.engine, self.version_text(), if is_v0 { "v0" } else { "v1" })
+            }
+        }
+    }
+}
+
 /// As much of somebody's text as a message shows.
 pub(crate) fn short(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(60).collect()
@@ -215,6 +230,10 @@ mod tests {
     fn engines_have_versions_and_variants() {
         let v0 = Release::parse("vllm@0.8.5+v0").unwrap();
         assert_eq!((v0.engine, v0.is_v0, v0.is_checked()), (Engine::Vllm, Some(true), true));
+        for text in ["vllm@0.8.5+v0", "vllm", "sglang@0.5.9", "llama.cpp@ik"] {
+            assert_eq!(Release::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Release { is_v0: Some(true), ..Release::parse("vllm@0.8").unwrap() }.to_string(), "vllm@0.8+v0");
         assert!(Release::parse("llama.cpp@ik").unwrap().is_ik);
         assert!(!Release::parse("vllm@0.30").unwrap().is_checked());
         assert_eq!(Release::parse("tgi").unwrap_err().to_string(), "unknown engine `tgi`");
