@@ -215,7 +215,7 @@ pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
 
 /// The engine: as said, else that of the command line; its older half by the command line's environment.
 fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
-    let mut release = match (said, command.engine) {
+    let release = match (said, command.engine) {
         (Some(said), _) => Release::parse(said)?,
         (None, Some(engine)) => Release::parse(engine.name())?,
         (None, None) => {
@@ -230,8 +230,7 @@ fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
         ))
         .hint("leave `--serve` out, or name the same engine"));
     }
-    release.is_v0 = release.is_v0.or(command.is_v0);
-    Ok(release)
+    Ok(release.with_v0(command.is_v0))
 }
 
 /// A model as engines hold it.

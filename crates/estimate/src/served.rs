@@ -40,6 +40,8 @@ pub struct ServedShape {
 pub struct ServedLayer {
     /// What it keeps.
     pub cache: LayerCache,
+    /// What it keeps in an engine where no layer takes the keys and values of an earlier one.
+    pub own: LayerCache,
     /// Whether its MLP is a mixture of experts.
     pub has_experts: bool,
 }
@@ -154,7 +156,7 @@ impl Architecture {
             encoder_positions: None,
             rotary_dim: 0,
         };
-        let plain = |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, has_experts: false }).collect();
+        let plain = |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, own: cache, has_experts: false }).collect();
         let own = |heads: u64, hidden: u64| {
             let size = hidden / heads.max(1);
             LayerCache::Full { kv_heads: heads, key_dim: size, value_dim: size }
@@ -168,7 +170,8 @@ impl Architecture {
                 is_gated: body.mlp != crate::architecture::MlpKind::Plain,
                 layers: (0..body.layers)
                     .map(|index| ServedLayer {
-                        cache: body.cache_of(index),
+                        cache: if body.shares_kv(index) { LayerCache::Nothing } else { body.own_cache(index) },
+                        own: body.own_cache(index),
                         has_experts: body.feed(index) == Feed::Experts,
                     })
                     .collect(),
@@ -279,14 +282,13 @@ fn vision(tower: &crate::network::Stage) -> ServedVision {
 }
 
 impl crate::architecture::Decoder {
-    fn cache_of(&self, index: u64) -> LayerCache {
+    fn own_cache(&self, index: u64) -> LayerCache {
         match (self.mixer(index), &self.hybrid.state) {
             (Mixer::Nothing, _) => return LayerCache::Nothing,
             (Mixer::State, Some(state)) => {
                 let (channels, kernel, recurrent) = (state.channels, state.kernel, state.recurrent);
                 return LayerCache::State { channels, kernel, recurrent };
             }
-            _ if self.shares_kv(index) => return LayerCache::Nothing,
             _ => {}
         }
         if let Some(latent) = self.latent {

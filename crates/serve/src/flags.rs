@@ -13,6 +13,8 @@ use crate::error::ServeError;
 use crate::same::same_in;
 use crate::version::{Engine, Release, Version, short};
 
+/// Since when vLLM has no older engine: 0.11 has no `vllm/worker/worker.py`.
+const V0_UNTIL: Version = Version::new(0, 11, 0);
 /// No count is larger.
 const MOST: u64 = 1 << 32;
 /// No curve has more points.
@@ -416,6 +418,9 @@ impl Settings {
     /// # Errors
     /// The first flag that it does not have, or two that exclude each other.
     pub fn check(&self, release: &Release) -> Result<(), ServeError> {
+        if release.is_v0 == Some(true) && release.version >= V0_UNTIL {
+            return Err(ServeError::NoV0(release.version_text()));
+        }
         for (name, _) in &self.said {
             let Some(flag) = Flag::named(name) else { continue };
             if !flag.engines.contains(&release.engine) {

@@ -166,6 +166,19 @@ impl Release {
         Ok(Release { engine, written: written.map(short), version, is_v0, is_ik })
     }
 
+    /// The newest release of vLLM's older engine that was compared with logs, where only the engine was named.
+    const LAST_V0: Version = Version::new(0, 8, 5);
+
+    /// The same release, and the older engine or the newer one as somebody says.
+    #[must_use]
+    pub fn with_v0(mut self, is_v0: Option<bool>) -> Release {
+        self.is_v0 = self.is_v0.or(is_v0);
+        if self.is_v0 == Some(true) && self.written.is_none() {
+            self.version = Self::LAST_V0;
+        }
+        self
+    }
+
     /// The release in words.
     pub fn version_text(&self) -> String {
         match &self.written {
