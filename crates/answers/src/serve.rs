@@ -123,6 +123,7 @@ pub fn of_log(name: String, log: &EngineLog) -> Result<ServeView, Problem> {
         pipeline: log.pipeline_parallel,
         cache_bytes: log.kv_cache_setting_bytes,
         eager: log.is_eager == Some(true),
+        first_start: log.compiles,
         ..Settings::default()
     };
     if let (Some(kind), Some(flag)) =
