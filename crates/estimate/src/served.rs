@@ -156,7 +156,8 @@ impl Architecture {
             encoder_positions: None,
             rotary_dim: 0,
         };
-        let plain = |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, own: cache, has_experts: false }).collect();
+        let plain =
+            |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, own: cache, has_experts: false }).collect();
         let own = |heads: u64, hidden: u64| {
             let size = hidden / heads.max(1);
             LayerCache::Full { kv_heads: heads, key_dim: size, value_dim: size }

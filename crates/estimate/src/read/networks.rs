@@ -426,8 +426,10 @@ pub(super) fn gemma4_sound(map: &Map<String, Value>, hidden: u64) -> Result<Opti
         norm("norm_out", width, false),
     ]);
     stage.layers.push((layers_of(&mut fields, &["num_hidden_layers"], 12)?, layer));
-    stage.after =
-        vec![linear("output_proj", output, width, true), linear("embed_audio.embedding_projection", hidden, output, false)];
+    stage.after = vec![
+        linear("output_proj", output, width, true),
+        linear("embed_audio.embedding_projection", hidden, output, false),
+    ];
     Ok(Some(stage))
 }
 
