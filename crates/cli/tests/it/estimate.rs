@@ -155,7 +155,7 @@ fn the_calculator_is_written_once_and_begins_with_what_was_given() {
     assert_eq!(estimate(&asked).0, 0);
     assert!(fs::read_to_string(page).unwrap().contains(served));
     let release = ["--serve", "vllm@0.11.0", "--gpu", "l4"];
-    let pasted = [&release[..], &ends, &["--", "vllm", "serve", "Qwen/Qwen3-8B"], &flags].concat();
+    let pasted = [&release[..], &ends, &["--", "vllm", "serve", "qwen3-8b"], &flags].concat();
     assert_eq!(estimate(&pasted).0, 0);
     assert!(fs::read_to_string(page).unwrap().contains(served));
     assert!(refused(&["gpt2", "--serve", "vllm", "--ctx-size", "8", "--web"]).contains("does not have `--ctx-size`"));

@@ -244,9 +244,11 @@ pub(super) fn convnext(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     let stem = Window { stride: patch, padding: 0, ..Window::new(hidden[0], patch) };
     let mut x = draft.convolution("convnext.embeddings.patch_embeddings", pixels, stem);
     x = draft.norm("convnext.embeddings.layernorm", x);
+    let embedded = x;
     for (stage, (width, depth)) in hidden.iter().zip(&depths).enumerate() {
         let module = format!("convnext.encoder.stages.{stage}.");
         draft.part = "convolutions";
+        let of_stage = x;
         if stage > 0 {
             let normed = draft.norm(format!("{module}downsampling_layer.0"), x);
             let half = Window { stride: 2, padding: 0, ..Window::new(*width, 2) };
@@ -255,7 +257,9 @@ pub(super) fn convnext(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
         for layer in 0..*depth {
             x = convnext_layer(&mut draft, &format!("{module}layers.{layer}."), x, is_scaled);
         }
+        draft.hold(of_stage);
     }
+    draft.hold(embedded);
     draft.part = "head";
     let width = draft.shape(x)[0];
     let pooled = draft.reshape("mean of the pixels", Op::Copy, x, &[1, width]);
