@@ -385,7 +385,7 @@ fn gemma_4_is_profiled_with_videos() {
     assert!((gib(i64::try_from(small.ranks[0].weights_bytes).unwrap()) / 15.18 - 1.0).abs() < 0.02);
 }
 
-/// SGLang's pools have a place for each of Gemma 4 E4B's 42 layers, though 18 take the keys and values of earlier ones: 0.85 of 112.86 GiB
+/// The pools of `SGLang` have a place for each of Gemma 4 E4B's 42 layers, though 18 take the keys and values of earlier ones: 0.85 of 112.86 GiB
 /// printed 997,846 tokens.
 #[test]
 fn sglang_has_a_pool_for_layers_that_share_keys() {

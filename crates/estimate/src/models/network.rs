@@ -222,8 +222,8 @@ pub(crate) struct WithTowers {
 impl WithTowers {
     pub(crate) fn build(builder: &mut Builder<'_>, towers: &[Stage], inner: Box<dyn Model>) -> WithTowers {
         let built = towers.iter().map(|stage| StageModel::build(builder, stage));
-        let (_idle, towers) = built.partition(|tower| tower.stage.positions == Some(0));
-        WithTowers { towers, _idle, inner }
+        let (idle, towers) = built.partition(|tower| tower.stage.positions == Some(0));
+        WithTowers { towers, _idle: idle, inner }
     }
 }
 
