@@ -38,27 +38,17 @@ pub struct Asked {
 /// # Errors
 /// If the model, the engine, the GPU or a flag is unknown, or flags contradict each other.
 pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
-    let mut settings = asked.settings;
-    let command = Command::read(&asked.command, &mut settings)?;
-    let release = release(asked.engine.as_deref(), &command)?;
-    let name = asked.model.or(command.model).ok_or_else(|| {
-        Problem::new("no model is named").hint("give its name, its directory or its `config.json` before the flags")
-    })?;
-    let dtype = asked.dtype.or(command.dtype);
+    let Read { settings, release, model, dtype, ignored } = Read::of(&asked)?;
     let loading = Loading { dtype: dtype.as_deref(), quantization: settings.quantization.as_deref() };
-    let model = served(&name, loading)?;
-    let gpu = match (&asked.gpu, settings.total_bytes) {
-        (Some(gpu), _) => CardOrSize::parse(gpu)?,
-        (None, Some(bytes)) => CardOrSize::Bytes(bytes),
-        (None, None) => CardOrSize::parse(highwater_estimate::DEFAULT_CARD)?,
-    };
+    let model = served(&model, loading)?;
+    let gpu = settings.gpu(asked.gpu.as_deref())?;
     let question = Question { release, model: &model, gpu, settings };
     let mut answer = question.answer_with_changes()?;
     if asked.gpu.is_none() && question.settings.total_bytes.is_none() {
         answer.assumed.insert(0, format!("`--gpu` {}", highwater_estimate::DEFAULT_CARD));
     }
     let mut view = ServeView::new(answer);
-    view.ignored_flags = command.ignored;
+    view.ignored_flags = ignored;
     if !asked.fit.is_empty() {
         view.fit = Some(asked.fit.iter().map(|gpu| on(&question, gpu)).collect::<Result<_, Problem>>()?);
     }
@@ -69,6 +59,44 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
         view.against = Some(beside(&view.answer, name, EngineLog::read(&log))?);
     }
     Ok(view)
+}
+
+/// What was asked, the pasted command line included.
+struct Read {
+    settings: Settings,
+    release: Release,
+    model: String,
+    dtype: Option<String>,
+    ignored: Vec<String>,
+}
+
+impl Read {
+    fn of(asked: &Asked) -> Result<Read, Problem> {
+        let mut settings = asked.settings.clone();
+        let command = Command::read(&asked.command, &mut settings)?;
+        let release = release(asked.engine.as_deref(), &command)?;
+        let model = asked.model.clone().or(command.model).ok_or_else(|| {
+            Problem::new("no model is named").hint("give its name, its directory or its `config.json` before the flags")
+        })?;
+        let dtype = asked.dtype.clone().or(command.dtype);
+        Ok(Read { settings, release, model, dtype, ignored: command.ignored })
+    }
+}
+
+/// The model, and the rest of the question in the words of the calculator's address.
+///
+/// # Errors
+/// If the engine, the GPU or a flag is unknown, or flags contradict each other.
+pub fn words(asked: &Asked) -> Result<(String, Vec<(String, String)>), Problem> {
+    let Read { settings, release, model, dtype, .. } = Read::of(asked)?;
+    settings.check(&release)?;
+    settings.gpu(asked.gpu.as_deref())?;
+    let flag = |(name, value): (&str, String)| (format!("serve.{name}"), value);
+    let mut words = vec![("serve".to_owned(), release.to_string())];
+    words.extend(asked.gpu.clone().map(|gpu| ("gpu".to_owned(), gpu)));
+    words.extend(dtype.map(|dtype| flag(("dtype", dtype))));
+    words.extend(settings.said.into_iter().map(flag));
+    Ok((model, words))
 }
 
 /// The forecast for the start that an engine's log tells of, beside the numbers that it printed.
@@ -95,6 +123,7 @@ pub fn of_log(name: String, log: &EngineLog) -> Result<ServeView, Problem> {
         pipeline: log.pipeline_parallel,
         cache_bytes: log.kv_cache_setting_bytes,
         eager: log.is_eager == Some(true),
+        first_start: log.compiles,
         ..Settings::default()
     };
     if let (Some(kind), Some(flag)) =
@@ -187,7 +216,7 @@ pub fn answer_json(model: &str, options: &str) -> Result<ServeView, Problem> {
 
 /// The engine: as said, else that of the command line; its older half by the command line's environment.
 fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
-    let mut release = match (said, command.engine) {
+    let release = match (said, command.engine) {
         (Some(said), _) => Release::parse(said)?,
         (None, Some(engine)) => Release::parse(engine.name())?,
         (None, None) => {
@@ -202,8 +231,7 @@ fn release(said: Option<&str>, command: &Command) -> Result<Release, Problem> {
         ))
         .hint("leave `--serve` out, or name the same engine"));
     }
-    release.is_v0 = release.is_v0.or(command.is_v0);
-    Ok(release)
+    Ok(release.with_v0(command.is_v0))
 }
 
 /// A model as engines hold it.

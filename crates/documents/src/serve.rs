@@ -14,7 +14,7 @@ pub struct ServeView {
     /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
-    /// Flags of a pasted command line that do not decide about memory.
+    /// Flags of a pasted command line that are not known to decide about memory.
     pub ignored_flags: Vec<String>,
     /// Each GPU of `--fit`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,9 +8,9 @@ use std::fmt::Display;
 
 use highwater_documents::estimate::EstimateView;
 use highwater_documents::serve::ServeView;
-use highwater_driver::{CARDS, CardOrSize};
+use highwater_driver::CARDS;
 use highwater_estimate::read::{Model, catalogue_names, describe};
-use highwater_estimate::{DEFAULT_CARD, Request, options_view};
+use highwater_estimate::{Request, options_view};
 use highwater_problem::Problem;
 use highwater_serve::{CacheType, Engine, Loading, Question, Release, Settings, first_flags};
 use serde::Serialize;
@@ -67,7 +67,7 @@ fn serve_document(question: &[u8]) -> Result<ServeView, Problem> {
     let loading = Loading { dtype: word("dtype"), quantization: settings.quantization.as_deref() };
     let model = highwater_serve::Model::described(&described, loading)?;
     let release = Release::parse(word("serve").unwrap_or("vllm"))?;
-    let gpu = CardOrSize::parse(word("gpu").unwrap_or(DEFAULT_CARD))?;
+    let gpu = settings.gpu(word("gpu"))?;
     let question = Question { release, model: &model, gpu, settings };
     Ok(ServeView::new(question.answer_with_changes()?))
 }

@@ -170,6 +170,13 @@ impl Draft {
         at
     }
 
+    /// A product with a number for each column of the width.
+    pub(crate) fn scale(&mut self, module: impl Into<String>, x: usize) -> usize {
+        let size = self.shape(x).last().copied().unwrap_or(1);
+        let at = self.same("scaled", Op::Kernel, x);
+        self.weighted(at, module.into(), norm("", size, false))
+    }
+
     pub(crate) fn product(&mut self, module: impl Into<String>, x: usize, outputs: u64, bias: bool) -> usize {
         let mut shape = self.shape(x).to_vec();
         let inputs = shape.last().copied().unwrap_or(1);

@@ -60,6 +60,15 @@ pub struct Estimate {
     pub assumptions: Vec<String>,
 }
 
+/// What [`Estimate::of_sums`] is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sums {
+    pub(crate) parameters: u64,
+    pub(crate) peak: u64,
+    pub(crate) workspace: u64,
+    pub(crate) reserved: u64,
+}
+
 /// The peak of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -157,6 +166,30 @@ pub struct ErrorBand {
 }
 
 impl Estimate {
+    /// The estimate of an architecture of which only sums are known: its phases, terms and error band are still to come.
+    pub(crate) fn of_sums(architecture: &Architecture, sums: Sums) -> Estimate {
+        Estimate {
+            model: architecture.name.clone(),
+            family: architecture.family.to_owned(),
+            parameters: sums.parameters,
+            trainable_parameters: sums.parameters,
+            peak_requested_bytes: sums.peak,
+            peak_allocated_bytes: sums.peak,
+            workspace_bytes: sums.workspace,
+            peak_reserved_bytes: sums.reserved,
+            context_bytes: TRAINING_BYTES,
+            total_bytes: sums.reserved.saturating_add(TRAINING_BYTES),
+            activations_per_token: 0,
+            saved_bytes_per_token: 0,
+            peak_phase: String::new(),
+            phases: Vec::new(),
+            breakdown: Breakdown::default(),
+            terms: Vec::new(),
+            error_band: ErrorBand { low_bytes: sums.peak, high_bytes: sums.peak, percent: 0.0, evidence: "" },
+            assumptions: architecture.assumptions.clone(),
+        }
+    }
+
     /// The memory on the GPU at the upper end of the error band: what has to be there for the run to fit.
     pub fn highest_total_bytes(&self) -> u64 {
         self.total_bytes.saturating_add(self.error_band.high_bytes.saturating_sub(self.peak_requested_bytes))

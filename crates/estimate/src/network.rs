@@ -18,7 +18,7 @@ pub struct Stage {
     pub layers_prefix: &'static str,
     /// Numbers of a sample's input, 0 where it takes tokens or what the stage before gives.
     pub input: u64,
-    /// Positions of a sample; those of `--seq` where there is none.
+    /// Positions of a sample; those of `--seq` where there is none, and 0 for an encoder whose input no sample has.
     pub positions: Option<u64>,
     /// Width of a position.
     pub width: u64,

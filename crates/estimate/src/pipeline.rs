@@ -1,11 +1,10 @@
 //! Pipelines of diffusers: models that run one after the other, for an image.
 
-use highwater_driver::context::TRAINING_BYTES;
 use serde_json::{Map, Value};
 
 use crate::architecture::Architecture;
 use crate::dtype::DType;
-use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Term, peak_of};
+use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Sums, Term, peak_of};
 use crate::quantization::Weight;
 use crate::read::component_at;
 use crate::run::run;
@@ -165,25 +164,13 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
     };
     let (low, high) = (at(3), at(5));
     let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
-    let mut assumptions = architecture.assumptions.clone();
-    assumptions.push(format!(
+    let parameters = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.parameters));
+    let mut estimate = Estimate::of_sums(architecture, Sums { parameters, peak, workspace, reserved });
+    estimate.assumptions.push(format!(
         "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
         sides[0], sides[1]
     ));
-    let parameters = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.parameters));
     Estimate {
-        model: architecture.name.clone(),
-        family: architecture.family.to_owned(),
-        parameters,
-        trainable_parameters: parameters,
-        peak_requested_bytes: peak,
-        peak_allocated_bytes: peak,
-        workspace_bytes: workspace,
-        peak_reserved_bytes: reserved,
-        context_bytes: TRAINING_BYTES,
-        total_bytes: reserved.saturating_add(TRAINING_BYTES),
-        activations_per_token: 0,
-        saved_bytes_per_token: 0,
         peak_phase: highest.map_or("", |share| share.role.phase()).to_owned(),
         phases,
         breakdown: Breakdown { parameter: weights, temporary, ..Breakdown::default() },
@@ -194,6 +181,6 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
             percent: percent(high.saturating_sub(peak), peak),
             evidence: "weights exactly, forward passes from the shapes of their layers, within a quarter",
         },
-        assumptions,
+        ..estimate
     }
 }

@@ -61,6 +61,9 @@ impl Explained for RequestError {
             RequestError::QuantisedAlready(_) => Some(
                 "leave out `--quantise`, or give the configuration of the model before it was quantised".to_owned(),
             ),
+            RequestError::Unknown { name: "gpu", .. } => Some(
+                "`--fit 16GiB` and, with `--serve`, `--gpu-memory 16GiB` take any other GPU by its memory".to_owned(),
+            ),
             _ => None,
         }
     }

@@ -31,7 +31,7 @@ pub struct ServedShape {
     pub vision: Option<ServedVision>,
     /// The encoder of an encoder-decoder: its layers keep nothing, its length decides the cross attention's cache.
     pub encoder_positions: Option<u64>,
-    /// Numbers of a head that are rotated.
+    /// Numbers of a head that are rotated: of both kinds of layers, where windows have a table of their own.
     pub rotary_dim: u64,
 }
 
@@ -40,6 +40,8 @@ pub struct ServedShape {
 pub struct ServedLayer {
     /// What it keeps.
     pub cache: LayerCache,
+    /// What it keeps in an engine where no layer takes the keys and values of an earlier one.
+    pub own: LayerCache,
     /// Whether its MLP is a mixture of experts.
     pub has_experts: bool,
 }
@@ -154,7 +156,8 @@ impl Architecture {
             encoder_positions: None,
             rotary_dim: 0,
         };
-        let plain = |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, has_experts: false }).collect();
+        let plain =
+            |layers: u64, cache| (0..layers).map(|_| ServedLayer { cache, own: cache, has_experts: false }).collect();
         let own = |heads: u64, hidden: u64| {
             let size = hidden / heads.max(1);
             LayerCache::Full { kv_heads: heads, key_dim: size, value_dim: size }
@@ -168,7 +171,8 @@ impl Architecture {
                 is_gated: body.mlp != crate::architecture::MlpKind::Plain,
                 layers: (0..body.layers)
                     .map(|index| ServedLayer {
-                        cache: body.cache_of(index),
+                        cache: if body.shares_kv(index) { LayerCache::Nothing } else { body.own_cache(index) },
+                        own: body.own_cache(index),
                         has_experts: body.feed(index) == Feed::Experts,
                     })
                     .collect(),
@@ -179,7 +183,12 @@ impl Architecture {
                     shared_intermediate: experts.shared_intermediate,
                 }),
                 tied: body.tied,
-                rotary_dim: body.latent.map_or(body.rotary_dim, |latent| latent.rope_dim),
+                rotary_dim: match (body.latent, body.hybrid.global_heads) {
+                    (Some(latent), _) => latent.rope_dim,
+                    // A table for windows, and one for the layers that see all tokens, over the whole of their heads.
+                    (None, Some(global)) => body.rotary_dim.saturating_add(global.head_dim),
+                    (None, None) => body.rotary_dim.saturating_mul(body.rotary_tables.max(1)),
+                },
                 ..empty
             },
             Body::Gpt2(body) => ServedShape {
@@ -274,14 +283,13 @@ fn vision(tower: &crate::network::Stage) -> ServedVision {
 }
 
 impl crate::architecture::Decoder {
-    fn cache_of(&self, index: u64) -> LayerCache {
+    fn own_cache(&self, index: u64) -> LayerCache {
         match (self.mixer(index), &self.hybrid.state) {
             (Mixer::Nothing, _) => return LayerCache::Nothing,
             (Mixer::State, Some(state)) => {
                 let (channels, kernel, recurrent) = (state.channels, state.kernel, state.recurrent);
                 return LayerCache::State { channels, kernel, recurrent };
             }
-            _ if self.shares_kv(index) => return LayerCache::Nothing,
             _ => {}
         }
         if let Some(latent) = self.latent {

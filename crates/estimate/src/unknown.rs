@@ -1,15 +1,16 @@
 //! Models of which only the size is known.
 
-use highwater_driver::context::TRAINING_BYTES;
-
 use crate::architecture::{Architecture, Body, Unknown};
-use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Term};
+use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Sums, Term};
 use crate::setup::{Mode, Optimizer, Setup};
 use crate::tape::Category;
 
 /// Bytes of activations for a token and a hidden unit of a layer, in bytes of a number: the Llama rows of
 /// `spec/memory-formulas.md` section 4.2 are 15 to 45.
 const VALUES_PER_UNIT: u64 = 40;
+
+/// Library workspaces, and the ends of segments.
+const WORKSPACE: u64 = 64 << 20;
 
 /// Copies of the parameters that an optimizer keeps, and that its step needs beside them, in hundredths.
 fn optimizer_copies(optimizer: Optimizer) -> (u64, u64) {
@@ -73,23 +74,14 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
         .filter(|(_, bytes)| *bytes > 0)
         .map(|(category, bytes)| term(category, bytes))
         .collect();
-    let reserved = peak.saturating_add(peak / 10).saturating_add(64 << 20);
-    let mut assumptions = architecture.assumptions.clone();
-    assumptions.push(format!(
+    let reserved = peak.saturating_add(peak / 10).saturating_add(WORKSPACE);
+    let sums = Sums { parameters, peak, workspace: WORKSPACE, reserved };
+    let mut estimate = Estimate::of_sums(architecture, sums);
+    estimate.assumptions.push(format!(
         "the architecture is unknown: activations are a guess from the number of parameters, as if it had {layers} \
          layers of {hidden}"
     ));
     Estimate {
-        model: architecture.name.clone(),
-        family: architecture.family.to_owned(),
-        parameters,
-        trainable_parameters: parameters,
-        peak_requested_bytes: peak,
-        peak_allocated_bytes: peak,
-        workspace_bytes: 64 << 20,
-        peak_reserved_bytes: reserved,
-        context_bytes: TRAINING_BYTES,
-        total_bytes: reserved.saturating_add(TRAINING_BYTES),
         activations_per_token: per_token / setup.dtype.bytes(),
         saved_bytes_per_token: per_token,
         peak_phase: match (is_training, is_step) {
@@ -109,7 +101,7 @@ pub(crate) fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
             percent: 60.0,
             evidence: "the architecture is unknown: only its number of parameters",
         },
-        assumptions,
+        ..estimate
     }
 }
 

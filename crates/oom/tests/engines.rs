@@ -89,3 +89,16 @@ fn sglang_and_llama_cpp() {
     assert_eq!((printed.weights_bytes, printed.kv_cache_bytes), (Some(4_617_393_930), Some(1 << 30)));
     assert_eq!((printed.compute_bytes, printed.layers), (Some(560 << 20), Some(33)));
 }
+
+/// At a first start vLLM compiles; later it reads what it has compiled.
+#[test]
+fn a_log_tells_whether_it_compiled() {
+    let compiles = |line: &str| {
+        let log = format!("(EngineCore pid=1) INFO [core.py:112] Initializing a V1 LLM engine (v0.22.0)\n{line}\n");
+        EngineLog::read(log.as_bytes()).unwrap().compiles
+    };
+    assert!(compiles("INFO 09-03 [backends.py:393] Compiling a graph for compile range (1, 2048) takes 9.43 s"));
+    assert!(compiles("INFO 01-23 [backends.py:218] Compiling a graph for dynamic shape takes 10.00 s"));
+    let later = "INFO 06-04 [backends.py:292] Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 1.874 s";
+    assert!(!compiles(later));
+}

@@ -15,7 +15,7 @@ pub struct Command {
     pub dtype: Option<String>,
     /// vLLM's older engine, by `VLLM_USE_V1`.
     pub is_v0: Option<bool>,
-    /// Flags that do not decide about memory, as they are named.
+    /// Flags that are not known to decide about memory, as they are named.
     pub ignored: Vec<String>,
 }
 

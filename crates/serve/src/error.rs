@@ -68,6 +68,9 @@ pub enum ServeError {
         /// The release that brought it.
         since: String,
     },
+    /// This release has vLLM's newer engine alone.
+    #[error("vllm {0} does not have the older engine, V0: it ended with 0.10")]
+    NoV0(String),
     /// The engine does not serve this kind of model.
     #[error("{0} does not serve `{1}`: {2}")]
     Unserved(Engine, String, &'static str),
@@ -91,6 +94,7 @@ impl Explained for ServeError {
             ServeError::BadVersion(engine, _) => format!("give numbers, such as `{engine}@{}`", engine.usual()),
             ServeError::NotOfEngine { instead: Some(instead), .. } => format!("use `--{instead}`"),
             ServeError::NotOfEngine { .. } => "leave it out, or choose another engine with `--serve`".into(),
+            ServeError::NoV0(_) => "leave `+v0` or `VLLM_USE_V1=0` out, or give an older release, such as `vllm@0.8.5`".into(),
             ServeError::NotYet { .. } => "leave it out, or give a newer release".into(),
             ServeError::OtherQuantization(..) => "leave it out: engines read the method from the checkpoint".into(),
             ServeError::Unserved(..) => "choose another engine with `--serve`, such as vllm or transformers".into(),

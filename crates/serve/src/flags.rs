@@ -4,6 +4,8 @@
 //! # Source
 //! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.
 
+use highwater_driver::{CardOrSize, NeitherCardNorSize};
+use highwater_estimate::DEFAULT_CARD;
 use serde_json::{Map, Value};
 
 use crate::cache_type::CacheType;
@@ -11,6 +13,8 @@ use crate::error::ServeError;
 use crate::same::same_in;
 use crate::version::{Engine, Release, Version, short};
 
+/// Since when vLLM has no older engine: 0.11 has no `vllm/worker/worker.py`.
+const V0_UNTIL: Version = Version::new(0, 11, 0);
 /// No count is larger.
 const MOST: u64 = 1 << 32;
 /// No curve has more points.
@@ -122,10 +126,12 @@ pub struct Settings {
     pub unified: bool,
     /// How the ik fork caches latent attention.
     pub latent_mode: Option<u64>,
-    /// The names of flags that were given.
-    pub said: Vec<&'static str>,
+    /// Flags that were given, with their values as they were written; `true` for a switch.
+    pub said: Vec<(&'static str, String)>,
     /// Flags that decide about memory, and are in no rule here.
     pub uncounted: Vec<String>,
+    /// The first start after an installation: `torch.compile` has no cache.
+    pub first_start: bool,
     /// Whether `FlashInfer` samples, where `VLLM_USE_FLASHINFER_SAMPLER` of a pasted command line says so.
     pub flashinfer_sampler: Option<bool>,
     /// Lengths whose requests are counted, beside the longest; none for those that people ask for.
@@ -187,6 +193,7 @@ macro_rules! share {
 flags! {
     "gpu-memory" [] ANY, None, "SIZE", "The memory that this GPU reports, where it differs from the table, such as `14.74GiB`",
         |settings, flag, value| { settings.total_bytes = Some(flag.size(value)?); Ok(()) };
+    "first-start" [] V, None, "", "The first start after an installation: the cache of `torch.compile` is empty", switch!(first_start, true);
     "gpu-memory-utilization" [] V, None, "SHARE", "Share of the GPU's total memory for this instance", share!(memory_share);
     "kv-cache-memory-bytes" ["kv-cache-memory"] V, None, "SIZE", "The cache's memory, instead of the rest of the budget",
         |settings, flag, value| { settings.cache_bytes = Some(flag.size(value)?); Ok(()) };
@@ -312,9 +319,9 @@ impl Flag {
     /// If it does not take this value.
     pub fn set(&self, settings: &mut Settings, value: &str) -> Result<(), ServeError> {
         (self.set)(settings, self, value.trim())?;
-        if !settings.said.contains(&self.name) {
-            settings.said.push(self.name);
-        }
+        let value = if self.is_switch() { "true" } else { value.trim() };
+        settings.said.retain(|(name, _)| *name != self.name);
+        settings.said.push((self.name, value.to_owned()));
         Ok(())
     }
 
@@ -411,7 +418,10 @@ impl Settings {
     /// # Errors
     /// The first flag that it does not have, or two that exclude each other.
     pub fn check(&self, release: &Release) -> Result<(), ServeError> {
-        for name in &self.said {
+        if release.is_v0 == Some(true) && release.version >= V0_UNTIL {
+            return Err(ServeError::NoV0(release.version_text()));
+        }
+        for (name, _) in &self.said {
             let Some(flag) = Flag::named(name) else { continue };
             if !flag.engines.contains(&release.engine) {
                 let instead = same_in(release.engine, name);
@@ -438,11 +448,27 @@ impl Settings {
             ("enforce-eager", "cuda-graph-max-bs"),
             ("disable-cuda-graph", "cuda-graph-max-bs"),
         ] {
-            if self.said.contains(&one) && self.said.contains(&other) {
+            if self.is_said(one) && self.is_said(other) {
                 return Err(ServeError::Both(one, other));
             }
         }
         Ok(())
+    }
+
+    fn is_said(&self, flag: &str) -> bool {
+        self.said.iter().any(|(name, _)| *name == flag)
+    }
+
+    /// The GPU: the one that was named, else one of `--gpu-memory`, else the usual one.
+    ///
+    /// # Errors
+    /// If there is no such GPU.
+    pub fn gpu(&self, named: Option<&str>) -> Result<CardOrSize, NeitherCardNorSize> {
+        match (named, self.total_bytes) {
+            (Some(named), _) => CardOrSize::parse(named),
+            (None, Some(bytes)) => Ok(CardOrSize::Bytes(bytes)),
+            (None, None) => CardOrSize::parse(DEFAULT_CARD),
+        }
     }
 
     /// Tensor-parallel ranks.

@@ -18,6 +18,32 @@ const MIB: u64 = 1 << 20;
 const CONTEXT: u64 = 400 * MIB;
 /// Contexts are padded to so many cells.
 const CELLS: u64 = 256;
+/// Slots of `llama-server` where nobody says, which share one cache.
+///
+/// # Source
+/// `tools/server/server.cpp`: `--parallel` is -1, "auto", since November 2025. Logs of builds after print `n_seq_max = 4` and `kv_unified = true`.
+const SLOTS: u64 = 4;
+
+/// How the context is divided.
+#[derive(Clone, Copy)]
+struct Streams {
+    /// Sequences at once.
+    sequences: u64,
+    /// Caches: one for all sequences, or one for each.
+    count: u64,
+    /// Cells of each.
+    cells: u64,
+}
+
+impl Streams {
+    fn of(question: &Question<'_>, context: u64) -> Streams {
+        let settings = &question.settings;
+        let usual = if question.release.is_ik { 1 } else { SLOTS };
+        let sequences = settings.sequences.unwrap_or(usual).max(1);
+        let count = if settings.unified || settings.sequences.is_none() { 1 } else { sequences };
+        Streams { sequences, count, cells: (context / count).next_multiple_of(CELLS) }
+    }
+}
 
 /// The account.
 pub(crate) fn account(question: &Question<'_>) -> Account {
@@ -27,25 +53,31 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     if settings.max_len.is_none() {
         account.assumed.push(format!("`--ctx-size` {context}, the model's own"));
     }
-    let cells = context.next_multiple_of(CELLS);
+    let streams = Streams::of(question, context);
+    if settings.sequences.is_none() && streams.sequences > 1 {
+        account.assumed.push(format!(
+            "`--parallel` {} with one cache for all, the default of `llama-server`; `llama-cli` has one sequence",
+            streams.sequences
+        ));
+    }
     let batch = settings.batched_tokens.unwrap_or(512);
-    let cache = model.layers.iter().map(|cache| layer(question, cache, cells, batch)).fold(0, u64::saturating_add);
+    let cache = model.layers.iter().map(|cache| layer(question, cache, streams, batch)).fold(0, u64::saturating_add);
     let (weights, on_host) = weights(question);
     let layers = model.layers.len() as u64;
     let on_gpu = settings.gpu_layers.map_or(layers, |count| count.min(layers));
     // The cache of a layer is where the layer is.
     let cache_here = crate::arithmetic::share(cache, crate::arithmetic::ratio(on_gpu, layers.max(1)));
-    let compute = compute(question, cells, batch);
+    let compute = compute(question, streams.cells, batch);
     let total = question.total();
     let needed = weights.saturating_add(cache_here).saturating_add(compute).saturating_add(CONTEXT);
     account.tokens = context;
-    let of_token = model.layers.iter().map(|cache| layer(question, cache, CELLS, 0) / CELLS);
+    let one = Streams { sequences: 1, count: 1, cells: CELLS };
+    let of_token = model.layers.iter().map(|cache| layer(question, cache, one, 0) / CELLS);
     account.token_bytes = of_token.fold(0, u64::saturating_add);
-    let sequences = settings.sequences.unwrap_or(1);
     // The context is shared by the sequences.
     account.concurrency =
         question.lengths().map(|length| (length, crate::arithmetic::ratio(context, length))).collect();
-    account.longest = if settings.unified { context } else { context / sequences.max(1) };
+    account.longest = context / streams.count;
     account.ranks = vec![Rank {
         rank: 0,
         stage: 0,
@@ -80,12 +112,13 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     account
 }
 
-/// Bytes of a layer's cache over so many cells.
-fn layer(question: &Question<'_>, cache: &LayerCache, cells: u64, batch: u64) -> u64 {
+/// Bytes of a layer's cache.
+fn layer(question: &Question<'_>, cache: &LayerCache, streams: Streams, batch: u64) -> u64 {
     let settings = &question.settings;
     let is_ik = question.release.is_ik;
     let keys = settings.cache_type.unwrap_or(CacheType::Half);
     let values = settings.value_type.unwrap_or(CacheType::Half);
+    let cells = streams.cells.saturating_mul(streams.count);
     let both = |kv_heads: u64, key_dim: u64, value_dim: u64, cells: u64| {
         let of = |kind: CacheType, width: u64| kind.bytes(product([kv_heads, width, cells]), 2);
         of(keys, key_dim).saturating_add(of(values, value_dim))
@@ -95,8 +128,9 @@ fn layer(question: &Question<'_>, cache: &LayerCache, cells: u64, batch: u64) ->
         LayerCache::Cross { kv_heads, head_dim } => both(kv_heads, head_dim, head_dim, cells),
         LayerCache::Window { kv_heads, key_dim, value_dim, tokens, .. } => {
             let is_whole = is_ik || settings.window_full;
-            let sequences = if settings.unified { settings.sequences.unwrap_or(1) } else { 1 };
-            let kept = tokens.saturating_mul(sequences).saturating_add(batch).next_multiple_of(CELLS);
+            // Every sequence of a cache has its own window.
+            let windows = tokens.saturating_mul(streams.sequences / streams.count);
+            let kept = windows.saturating_add(batch).next_multiple_of(CELLS).saturating_mul(streams.count);
             both(kv_heads, key_dim, value_dim, if is_whole { cells } else { cells.min(kept) })
         }
         LayerCache::Latent { rank, rope_dim, .. } => {
@@ -109,7 +143,7 @@ fn layer(question: &Question<'_>, cache: &LayerCache, cells: u64, batch: u64) ->
         }
         LayerCache::State { channels, kernel, recurrent } => {
             let numbers = channels.saturating_mul(kernel.saturating_sub(1)).saturating_add(recurrent);
-            product([numbers, 4, settings.sequences.unwrap_or(1)])
+            product([numbers, 4, streams.sequences])
         }
         LayerCache::Nothing => 0,
     }

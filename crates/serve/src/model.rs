@@ -32,6 +32,8 @@ pub struct Model {
     pub heads: u64,
     /// Each layer's cache.
     pub layers: Vec<LayerCache>,
+    /// The same where no layer takes the keys and values of an earlier one.
+    pub own_layers: Vec<LayerCache>,
     /// Layers that predict tokens after the next, for a drafter.
     pub predicting_layers: u64,
     /// The longest sequence that the configuration allows.
@@ -255,6 +257,7 @@ impl Model {
             heads: shape.heads,
             predicting_layers: predicting.unwrap_or(1).clamp(1, 16),
             layers: shape.layers.iter().map(|layer| layer.cache).collect(),
+            own_layers: shape.layers.iter().map(|layer| layer.own).collect(),
             max_positions: shape.max_positions,
             rotary_bytes: product([positions, shape.rotary_dim, element_bytes]),
             element_bytes,

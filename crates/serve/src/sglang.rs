@@ -2,7 +2,8 @@
 //!
 //! # Source
 //! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
-//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels.
+//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels. Its pools have a place for every layer, also for those that take the
+//! keys and values of an earlier one (Gemma 3n and 4): only `models/` reads `num_kv_shared_layers`.
 
 use highwater_estimate::LayerCache;
 
@@ -81,9 +82,9 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
             })
             .fold(model.rotary_bytes, u64::saturating_add);
         let left = [weights, slack].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
-        let cache = left.saturating_sub(signed(states(question, &model.layers[layers.clone()], &making, left)));
+        let cache = left.saturating_sub(signed(states(question, &model.own_layers[layers.clone()], &making, left)));
         let (tokens, window_tokens, of_token) =
-            pools(&model.layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
+            pools(&model.own_layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
         account.tokens = if stage == 0 { tokens } else { account.tokens.min(tokens) };
         account.token_bytes = account.token_bytes.max(of_token);
         if let Some(window) = window_tokens {

@@ -166,6 +166,19 @@ impl Release {
         Ok(Release { engine, written: written.map(short), version, is_v0, is_ik })
     }
 
+    /// The newest release of vLLM's older engine that was compared with logs, where only the engine was named.
+    const LAST_V0: Version = Version::new(0, 8, 5);
+
+    /// The same release, and the older engine or the newer one as somebody says.
+    #[must_use]
+    pub fn with_v0(mut self, is_v0: Option<bool>) -> Release {
+        self.is_v0 = self.is_v0.or(is_v0);
+        if self.is_v0 == Some(true) && self.written.is_none() {
+            self.version = Self::LAST_V0;
+        }
+        self
+    }
+
     /// The release in words.
     pub fn version_text(&self) -> String {
         match &self.written {
@@ -181,6 +194,21 @@ impl Release {
             Engine::LlamaCpp => true,
             Engine::Transformers => false,
             engine => engine.checked().iter().any(|(first, last)| (*first..=*last).contains(&self.version)),
+        }
+    }
+}
+
+/// As [`Release::parse`] reads it.
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written = self.written.as_deref().unwrap_or_default();
+        match (self.is_v0, written) {
+            (None, "") => write!(f, "{}", self.engine),
+            (None, _) => write!(f, "{}@{written}", self.engine),
+            (Some(_), _) if written.contains("+v") => write!(f, "{}@{written}", self.engine),
+            (Some(is_v0), _) => {
+                write!(f, "{}@{}+{}", self.engine, self.version_text(), if is_v0 { "v0" } else { "v1" })
+            }
         }
     }
 }
@@ -215,6 +243,10 @@ mod tests {
     fn engines_have_versions_and_variants() {
         let v0 = Release::parse("vllm@0.8.5+v0").unwrap();
         assert_eq!((v0.engine, v0.is_v0, v0.is_checked()), (Engine::Vllm, Some(true), true));
+        for text in ["vllm@0.8.5+v0", "vllm", "sglang@0.5.9", "llama.cpp@ik"] {
+            assert_eq!(Release::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Release { is_v0: Some(true), ..Release::parse("vllm@0.8").unwrap() }.to_string(), "vllm@0.8+v0");
         assert!(Release::parse("llama.cpp@ik").unwrap().is_ik);
         assert!(!Release::parse("vllm@0.30").unwrap().is_checked());
         assert_eq!(Release::parse("tgi").unwrap_err().to_string(), "unknown engine `tgi`");

@@ -126,7 +126,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     for (stage, layers) in stages.iter().enumerate() {
         let (is_first, is_last) = (stage == 0, stage + 1 == stages.len());
         let weights = weights(question, layers.clone(), is_first, is_last);
-        let (activation, by) = profile::activation(question, &filled, is_last);
+        let (activation, by) = profile::activation(question, &filled, is_first, is_last);
         let non_torch = non_torch(question, filled.runner);
         let graphs = graphs(question, &filled, layers.len());
         let left = [weights, activation, non_torch, graphs]
@@ -158,6 +158,8 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
             });
         }
     }
+    let peak = ranks.first().map_or(0, |rank: &Rank| rank.activation_peak_bytes);
+    account.assumed.extend(profile::assumed_of_first(question, peak));
     account.ranks = ranks;
     capacity(question, &filled, &mut account, &blocks, &layouts);
     account.refusal = too_small(question, &filled).or_else(|| refusal(question, &filled, &account));

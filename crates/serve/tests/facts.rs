@@ -337,6 +337,76 @@ fn graphs_count_since_0_20() {
     assert!(graphs("vllm@0.20.0") > 0);
 }
 
+/// Qwen2.5 7B with 128 sequences, on a GPU of 44.4 GiB: a first start of 0.22.0 printed a cache of 26.32 GiB.
+#[test]
+fn the_first_start_times_kernels_on_a_table_of_embeddings() {
+    let model = named("qwen2.5-7b");
+    let flags = [("gpu-memory-utilization", "0.95"), ("max-model-len", "4096"), ("max-num-seqs", "128")];
+    let first = [&flags[..], &[("first-start", "")]].concat();
+    let answer = |serve: &str, flags: &[(&str, &str)]| ask(&model, serve, "l40s", flags);
+    assert!((gib(answer("vllm@0.22.0", &first).kv_cache_bytes) / 26.32 - 1.0).abs() < 0.01);
+    let later = answer("vllm@0.22.0", &flags);
+    assert!(later.kv_cache_bytes > answer("vllm@0.22.0", &first).kv_cache_bytes + (700 << 20));
+    assert!(later.assumed.iter().any(|note| note.contains("--first-start")), "{:?}", later.assumed);
+    // 0.11.0 times none, and without compilation there is nothing to time.
+    assert_eq!(answer("vllm@0.11.0", &first).kv_cache_bytes, answer("vllm@0.11.0", &flags).kv_cache_bytes);
+    let eager = [&first[..], &[("enforce-eager", "")]].concat();
+    assert!(answer("vllm@0.22.0", &eager).kv_cache_bytes > later.kv_cache_bytes);
+}
+
+/// `llama-server` with nothing said: four sequences, each with a window, in one cache. Gemma 4 12B, whose windows are 1,024
+/// tokens, printed 4,608 cells, and gpt-oss with windows of 128 printed 1,024.
+#[test]
+fn a_server_without_parallel_has_four_windows() {
+    let cache = |name: &str, flags: &[(&str, &str)]| ask(&named(name), "llama.cpp", "h100", flags).kv_cache_bytes;
+    let base = ("ctx-size", "65536");
+    // 18 layers of each kind, eight heads of 64.
+    let cells = |count: i64| 18 * count * 8 * 64 * 2 * 2;
+    assert_eq!(cache("gpt-oss-120b", &[base]), cells(65_536) + cells(1024));
+    assert_eq!(cache("gpt-oss-120b", &[base, ("parallel", "1")]), cells(65_536) + cells(768));
+    // Caches of their own: each has its window and its part of the context.
+    assert_eq!(cache("gpt-oss-120b", &[base, ("parallel", "4")]), cells(65_536) + cells(4 * 768));
+    assert_eq!(cache("gpt-oss-120b", &[base, ("parallel", "4"), ("kv-unified", "")]), cells(65_536) + cells(1024));
+}
+
+/// Gemma 4 has an encoder of sound whose weights are loaded, and is profiled with videos: 0.19.2 printed six for 16,384 tokens.
+#[test]
+fn gemma_4_is_profiled_with_videos() {
+    let peak = |tokens: &str| {
+        let flags = [("max-num-batched-tokens", tokens), ("max-num-seqs", "2"), ("max-model-len", "32768")];
+        let answer = ask(&named("gemma-4-31b"), "vllm@0.19.2", "h200", &flags);
+        let rank = &answer.ranks[0];
+        (rank.activation_peak_bytes, rank.activation_by.clone())
+    };
+    let (three, six) = (peak("8192"), peak("16384"));
+    assert!(six.1.contains("encoder of images"), "{}", six.1);
+    assert_eq!(three.0 * 2, six.0);
+    let small = ask(&named("gemma-4-e4b"), "vllm@0.22.1", "h100", &[]);
+    assert!((gib(i64::try_from(small.ranks[0].weights_bytes).unwrap()) / 15.18 - 1.0).abs() < 0.02);
+}
+
+/// The pools of `SGLang` have a place for each of Gemma 4 E4B's 42 layers, though 18 take the keys and values of earlier ones: 0.85 of 112.86 GiB
+/// printed 997,846 tokens.
+#[test]
+fn sglang_has_a_pool_for_layers_that_share_keys() {
+    let model = Model::read("e4b", &named("gemma-4-e4b"), Loading::default()).unwrap();
+    let flags = settings(&[("mem-fraction-static", "0.85"), ("gpu-memory", "113.45GiB")]);
+    let gpu = flags.gpu(None).unwrap();
+    let question = Question { release: Release::parse("sglang@0.5.15").unwrap(), model: &model, gpu, settings: flags };
+    let tokens = question.answer().unwrap().tokens;
+    assert!((980_000..1_020_000).contains(&tokens), "{tokens}");
+}
+
+/// V0 ended with 0.10; where only it is named, a release that had it answers.
+#[test]
+fn the_older_engine_has_older_releases() {
+    let release = Release::parse("vllm").unwrap().with_v0(Some(true));
+    assert_eq!(release.to_string(), "vllm@0.8.5+v0");
+    let refused = settings(&[]).check(&Release::parse("vllm@0.11.0+v0").unwrap()).unwrap_err();
+    assert_eq!(refused.to_string(), "vllm 0.11.0+v0 does not have the older engine, V0: it ended with 0.10");
+    settings(&[]).check(&release).unwrap();
+}
+
 /// 0.26 on an L40S refuses Qwen 3.8 27B in 8 bits for its context, before it looks for a block for every state.
 #[test]
 fn a_context_that_does_not_fit_is_told_before_states_that_do_not() {

@@ -147,6 +147,19 @@ fn the_calculator_is_written_once_and_begins_with_what_was_given() {
     assert!(refused(&words).contains("already exists"));
     assert_eq!(estimate(&[&words[..], &["--force"]].concat()).0, 0);
     assert!(refused(&["no-such-model", "--web"]).contains("or a known model name"));
+    // `model=qwen3-8b&serve=vllm@0.11.0&gpu=l4&serve.max-model-len=8192&serve.enforce-eager=true`, as the page writes it.
+    let served = "bW9kZWw9cXdlbjMtOGImc2VydmU9dmxsbSU0MDAuMTEuMCZncHU9bDQmc2VydmUubWF4LW1vZGVsLWxlbj04MTkyJnNlcnZlLmVuZm9yY2UtZWFnZXI9dHJ1ZQ==";
+    let flags = ["--max-model-len", "8192", "--enforce-eager"];
+    let ends = ["--web", "-o", page, "--force"];
+    let asked = [&["qwen3-8b", "--serve", "vllm@0.11.0", "--gpu", "l4"], &flags[..], &ends].concat();
+    assert_eq!(estimate(&asked).0, 0);
+    assert!(fs::read_to_string(page).unwrap().contains(served));
+    let release = ["--serve", "vllm@0.11.0", "--gpu", "l4"];
+    let pasted = [&release[..], &ends, &["--", "vllm", "serve", "qwen3-8b"], &flags].concat();
+    assert_eq!(estimate(&pasted).0, 0);
+    assert!(fs::read_to_string(page).unwrap().contains(served));
+    assert!(refused(&["gpt2", "--serve", "vllm", "--ctx-size", "8", "--web"]).contains("does not have `--ctx-size`"));
+    assert!(refused(&["gpt2", "--serve", "vllm", "--batch", "8", "--web"]).contains("does not go with `--serve`"));
 }
 
 #[test]

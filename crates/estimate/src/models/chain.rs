@@ -7,7 +7,7 @@ use super::heads::{Cache, HeadDims, Plan};
 use super::{Call, Model, Outputs};
 use crate::chain::{Chain, Op, Step};
 use crate::dtype::DType;
-use crate::ops::{EagerStyle, LossStyle};
+use crate::ops::LossStyle;
 use crate::quantization::WeightKind;
 use crate::setup::Setup;
 use crate::shape::{Dim, Shape, dim};
@@ -148,20 +148,7 @@ fn attend(tape: &mut Tape, setup: &Setup, heads: u64, inputs: &[Tensor]) -> Opti
     let (q, k, v) = (inputs.first()?, inputs.get(1)?, inputs.get(2)?);
     let width = q.shape.last().size;
     let dims = HeadDims::new(heads, heads, width / heads.max(1));
-    let plan = Plan {
-        dims,
-        batch: q.shape.at(0),
-        queries: q.shape.at(1),
-        keys: k.shape.at(1),
-        mask: None,
-        is_causal: false,
-        dropout: 0.0,
-        eager: EagerStyle { softmax_in_float32: false, scales: true, soft_cap: false },
-        cached: false,
-        is_packed: false,
-        q_by_heads: false,
-        attention: setup.attention,
-    };
+    let plan = Plan::plain(dims, [q.shape.at(0), q.shape.at(1), k.shape.at(1)], setup.attention);
     let heads_of = |x: &Tensor| x.view(Shape::of(&[x.shape.at(0), x.shape.at(1), dims.heads, dims.head_dim]));
     Some(plan.run(tape, heads_of(q), heads_of(k), heads_of(v)))
 }

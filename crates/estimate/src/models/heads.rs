@@ -70,6 +70,24 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Attention of every query to every key, with nothing else about it.
+    pub(crate) fn plain(dims: HeadDims, [batch, queries, keys]: [Dim; 3], attention: Attention) -> Plan<'static> {
+        Plan {
+            dims,
+            batch,
+            queries,
+            keys,
+            mask: None,
+            is_causal: false,
+            dropout: 0.0,
+            eager: EagerStyle { softmax_in_float32: false, scales: true, soft_cap: false },
+            cached: false,
+            is_packed: false,
+            q_by_heads: false,
+            attention,
+        }
+    }
+
     /// The kernel that will run.
     pub(crate) fn kernel(&self, tape: &Tape, dtype: DType) -> Kernel {
         match self.attention {

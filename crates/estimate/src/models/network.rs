@@ -9,7 +9,7 @@ use super::builder::Builder;
 use super::heads::{Cache, HeadDims, Plan};
 use super::{Call, Model, Outputs};
 use crate::network::{Network, Piece, Stage};
-use crate::ops::{EagerStyle, LossStyle};
+use crate::ops::LossStyle;
 use crate::quantization::WeightKind;
 use crate::setup::Setup;
 use crate::shape::{Dim, Shape, dim};
@@ -163,21 +163,7 @@ fn attend(tape: &mut Tape, heads: &mut Vec<Tensor>, dims: HeadDims, x: &Tensor, 
         [] => return x.clone(),
     };
     heads.clear();
-    let plan = Plan {
-        dims,
-        batch,
-        queries: positions,
-        keys: positions,
-        mask: None,
-        is_causal: false,
-        dropout: 0.0,
-        eager: EagerStyle { softmax_in_float32: false, scales: true, soft_cap: false },
-        cached: false,
-        is_packed: false,
-        q_by_heads: false,
-        attention: setup.attention,
-    };
-    plan.run(tape, q, k, v).view(x.shape)
+    Plan::plain(dims, [batch, positions, positions], setup.attention).run(tape, q, k, v).view(x.shape)
 }
 
 fn input(tape: &mut Tape, setup: &Setup, stage: &Stage) -> Tensor {
@@ -227,13 +213,17 @@ impl Model for NetworkModel {
 
 /// A language model with encoders of images before it.
 pub(crate) struct WithTowers {
+    /// Those that run.
     towers: Vec<StageModel>,
+    _idle: Vec<StageModel>,
     inner: Box<dyn Model>,
 }
 
 impl WithTowers {
     pub(crate) fn build(builder: &mut Builder<'_>, towers: &[Stage], inner: Box<dyn Model>) -> WithTowers {
-        WithTowers { towers: towers.iter().map(|stage| StageModel::build(builder, stage)).collect(), inner }
+        let built = towers.iter().map(|stage| StageModel::build(builder, stage));
+        let (idle, towers) = built.partition(|tower| tower.stage.positions == Some(0));
+        WithTowers { towers, _idle: idle, inner }
     }
 }
 

@@ -153,6 +153,19 @@ pub(super) const PUBLISHED: &[(&str, Config)] = &[
                     "num_attention_heads": 16, "num_hidden_layers": 27, "num_key_value_heads": 16, "patch_size": 16,
                     "pooling_kernel_size": 3, "position_embedding_size": 10_240}})
     }),
+    // google/gemma-4-E4B-it, 7.9 billion: rasbt/LLMs-from-scratch, ch05/17_gemma4, has the text's sizes; the encoders are those that
+    // transformers 5.17 writes for `google/gemma-4-e2b-it` (`models/gemma4/configuration_gemma4.py`).
+    ("gemma-4-e4b", || {
+        let text = json!({"hidden_size": 2560, "intermediate_size": 10_240, "num_hidden_layers": 42, "num_key_value_heads": 2,
+                "num_kv_shared_layers": 18});
+        gemma_4_small(text, 6)
+    }),
+    // google/gemma-4-E2B-it, 5.1 billion, from the same place.
+    ("gemma-4-e2b", || {
+        let text = json!({"hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 35, "num_key_value_heads": 1,
+                "num_kv_shared_layers": 20, "use_double_wide_mlp": true});
+        gemma_4_small(text, 5)
+    }),
     // meta-llama/Llama-4-Maverick-17B-128E-Instruct, the text alone: 400.7 billion.
     ("llama-4-maverick-17b-128e", || {
         json!({"head_dim": 128, "hidden_size": 5120, "interleave_moe_layer_step": 2, "intermediate_size": 8192,
@@ -297,6 +310,32 @@ fn encoder(kind: &str, hidden: u64, layers: u64, heads: u64, positions: u64) -> 
         "intermediate_size": 4 * hidden, "vocab_size": vocab, "max_position_embeddings": positions, "type_vocab_size": types})
 }
 
+/// A Gemma 4 with an encoder of sound: every so many layers one sees all tokens.
+fn gemma_4_small(mut text: Value, every: u64) -> Value {
+    let layers = text["num_hidden_layers"].as_u64().unwrap_or(0);
+    let kind = |layer: u64| if layer.is_multiple_of(every) { "full_attention" } else { "sliding_attention" };
+    text["layer_types"] = (1..=layers).map(kind).collect();
+    for (name, value) in [
+        ("global_head_dim", 512),
+        ("head_dim", 256),
+        ("hidden_size_per_layer_input", 256),
+        ("max_position_embeddings", 131_072),
+        ("num_attention_heads", 8),
+        ("sliding_window", 512),
+        ("vocab_size", 262_144),
+        ("vocab_size_per_layer_input", 262_144),
+    ] {
+        text[name] = json!(value);
+    }
+    text["model_type"] = json!("gemma4_text");
+    text["tie_word_embeddings"] = json!(true);
+    json!({"model_type": "gemma4", "tie_word_embeddings": true, "dtype": "bfloat16", "text_config": text,
+        "vision_config": {"head_dim": 64, "hidden_size": 768, "intermediate_size": 3072, "model_type": "gemma4_vision",
+            "num_attention_heads": 12, "num_hidden_layers": 16, "num_key_value_heads": 12, "patch_size": 16, "pooling_kernel_size": 3,
+            "position_embedding_size": 10_240},
+        "audio_config": {"model_type": "gemma4_audio"}})
+}
+
 #[cfg(test)]
 mod tests {
     use super::PUBLISHED;
@@ -319,6 +358,8 @@ mod tests {
             ("qwen3.6-35b-a3b", 35_107_181_936),
             ("gemma-4-26b-a4b", 25_805_933_872),
             ("gemma-4-31b", 31_273_086_512),
+            ("gemma-4-e4b", 7_941_100_832),
+            ("gemma-4-e2b", 5_104_297_504),
             ("llama-4-maverick-17b-128e", 400_711_848_960),
             ("kimi-k2", 1_026_408_209_408),
             ("glm-5.1", 743_911_199_232),

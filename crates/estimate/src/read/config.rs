@@ -185,6 +185,11 @@ fn with_towers(
                 tower.output_positions.or(tower.positions).unwrap_or(0)
             ));
             architecture.towers = vec![tower];
+            let sound = hidden.filter(|_| model_type == "gemma4").map(|hidden| networks::gemma4_sound(map, hidden));
+            if let Some(sound) = sound.transpose()?.flatten() {
+                architecture.assumptions.push("no sound: its encoder is there, and does not run".to_owned());
+                architecture.towers.push(sound);
+            }
             architecture.evidence = architecture.evidence.max(Evidence::Shapes);
         }
         None if ["vision_config", "audio_config"].iter().any(|name| map.get(*name).is_some_and(Value::is_object)) => {
@@ -221,6 +226,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "bart" => Some(("bart", Evidence::Shapes, Body::Network(networks::bart(map)?))),
         "wav2vec2" => Some(("wav2vec2", Evidence::Shapes, Body::Network(networks::wav2vec2(map)?))),
         "resnet" => Some(("resnet", Evidence::Shapes, Body::Chain(convolutions::resnet(&mut fields)?))),
+        "convnext" => Some(("convnext", Evidence::Shapes, Body::Chain(convolutions::convnext(&mut fields)?))),
         "segformer" => Some(("segformer", Evidence::Shapes, Body::Chain(convolutions::segformer(&mut fields)?))),
         "detr" => Some(("detr", Evidence::Shapes, Body::Chain(convolutions::detr(&mut fields)?))),
         "clip_text_model" => Some(("clip", Evidence::Shapes, Body::Network(networks::clip_text(map)?))),

@@ -1,15 +1,17 @@
-//! Convolutional networks for images: `ResNet`, `SegFormer`, DETR.
+//! Convolutional networks for images: `ResNet`, `ConvNeXt`, `SegFormer`, DETR.
 //!
 //! # Source
-//! transformers 5.17, `models/resnet/modeling_resnet.py`, `models/segformer/modeling_segformer.py`, `models/detr/modeling_detr.py`.
+//! transformers 5.17, `models/resnet/modeling_resnet.py`, `models/convnext/modeling_convnext.py`, `models/segformer/modeling_segformer.py`,
+//! `models/detr/modeling_detr.py`.
 
 use serde_json::{Map, Value};
 
 use super::fields::{ConfigError, Fields};
 use crate::chain::{Chain, Draft, MOST_STEPS, Op, Window};
 
-/// Side of the image that a `ResNet` is taken to see, and a `SegFormer`.
+/// Side of the image that a `ResNet` is taken to see, a `ConvNeXt`, and a `SegFormer`.
 const RESNET_SIDE: u64 = 224;
+const CONVNEXT_SIDE: u64 = 224;
 const SEGFORMER_SIDE: u64 = 512;
 /// An image whose short side is scaled to 800, as DETR's processor does.
 const DETR_IMAGE: [u64; 2] = [800, 1066];
@@ -220,6 +222,73 @@ pub(super) fn resnet(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     draft.product("classifier.1", pooled, labels, true);
     fields.assumptions.push(format!("an image of {RESNET_SIDE} × {RESNET_SIDE}"));
     finished(draft)
+}
+
+/// `ConvNeXt` with its classifier.
+pub(super) fn convnext(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
+    let hidden = sizes(fields, "hidden_sizes", &[96, 192, 384, 768])?;
+    let depths = sizes(fields, "depths", &[3, 3, 9, 3])?;
+    as_long(&[("depths", &depths)], hidden.len())?;
+    bounded(&depths)?;
+    let labels = labels(fields)?;
+    let is_scaled = fields.number(&["layer_scale_init_value"])?.unwrap_or(1e-6) > 0.0;
+    let patch = fields.count_if(&["patch_size"])?.unwrap_or(4);
+    let side = fields.count_if(&["image_size"])?.unwrap_or(CONVNEXT_SIDE);
+    if fields.number(&["drop_path_rate"])?.unwrap_or(0.0) > 0.0 {
+        fields.assumptions.push("no layer is dropped, whatever `drop_path_rate` says".to_owned());
+    }
+    let mut draft = Draft::default();
+    let channels = fields.count_if(&["num_channels"])?.unwrap_or(3);
+    draft.part = "embedding";
+    let pixels = draft.input("pixels", &[channels, side, side]);
+    let stem = Window { stride: patch, padding: 0, ..Window::new(hidden[0], patch) };
+    let mut x = draft.convolution("convnext.embeddings.patch_embeddings", pixels, stem);
+    x = draft.norm("convnext.embeddings.layernorm", x);
+    let embedded = x;
+    for (stage, (width, depth)) in hidden.iter().zip(&depths).enumerate() {
+        let module = format!("convnext.encoder.stages.{stage}.");
+        draft.part = "convolutions";
+        let of_stage = x;
+        if stage > 0 {
+            let normed = draft.norm(format!("{module}downsampling_layer.0"), x);
+            let half = Window { stride: 2, padding: 0, ..Window::new(*width, 2) };
+            x = draft.convolution(format!("{module}downsampling_layer.1"), normed, half);
+        }
+        for layer in 0..*depth {
+            x = convnext_layer(&mut draft, &format!("{module}layers.{layer}."), x, is_scaled);
+        }
+        draft.hold(of_stage);
+    }
+    draft.hold(embedded);
+    draft.part = "head";
+    let width = draft.shape(x)[0];
+    let pooled = draft.reshape("mean of the pixels", Op::Copy, x, &[1, width]);
+    let normed = draft.norm("convnext.layernorm", pooled);
+    draft.product("classifier", normed, labels, true);
+    fields.assumptions.push(format!("an image of {side} × {side}"));
+    finished(draft)
+}
+
+/// A convolution of each channel, then an MLP for each pixel.
+fn convnext_layer(draft: &mut Draft, module: &str, x: usize, is_scaled: bool) -> usize {
+    let image = draft.shape(x).to_vec();
+    let width = image[0];
+    let own = Window { groups: width, ..Window::new(width, 7) };
+    let spread = draft.convolution(format!("{module}dwconv"), x, own);
+    let tokens = draft.as_tokens(spread);
+    let normed = draft.norm(format!("{module}layernorm"), tokens);
+    draft.part = "mlp";
+    let wide = draft.product(format!("{module}pwconv1"), normed, width.saturating_mul(4), true);
+    let active = draft.same("activation function", Op::OfInput, wide);
+    let mut narrow = draft.product(format!("{module}pwconv2"), active, width, true);
+    if is_scaled {
+        narrow = draft.scale(format!("{module}layer_scale_parameter"), narrow);
+    }
+    draft.part = "convolutions";
+    let inner = draft.reshape("positions as pixels", Op::View, narrow, &image);
+    let sum = draft.sum("residual", Op::Add, x, inner);
+    draft.hold(x);
+    sum
 }
 
 /// `SegFormer` with the head of its `architectures`: for each pixel, unless they name the classifier.

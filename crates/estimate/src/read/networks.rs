@@ -374,6 +374,65 @@ pub(super) fn wav2vec2(map: &Map<String, Value>) -> Result<Network, ConfigError>
     Ok(Network { stages: vec![stage] })
 }
 
+/// Gemma 4's encoder of sound, a conformer, as it lies beside images and text: no sample has sound.
+///
+/// # Source
+/// transformers 5.17, `models/gemma4/modeling_gemma4.py`, `Gemma4AudioModel`.
+pub(super) fn gemma4_sound(map: &Map<String, Value>, hidden: u64) -> Result<Option<Stage>, ConfigError> {
+    let Some(sound) = map.get("audio_config").and_then(Value::as_object) else { return Ok(None) };
+    let mut fields = Fields::new(sound);
+    let width = fields.count(&["hidden_size"], 1024)?;
+    let heads = fields.count(&["num_attention_heads"], 8)?;
+    let kernel = fields.count(&["conv_kernel_size"], 5)?;
+    let output = fields.count(&["output_proj_dims"], 1536)?;
+    let four = width.saturating_mul(4);
+    let mut stage = stage("model.audio_tower", "model.audio_tower.layers", width, heads, four);
+    stage.positions = Some(0);
+    // 128 bands of a spectrum, halved by each of two convolutions.
+    let (first, second, bands) = (128, 32, 32);
+    stage.before = vec![
+        convolution("subsample_conv_projection.layer0.conv", &[first, 1, 3, 3], false),
+        norm("subsample_conv_projection.layer0.norm", first, false),
+        convolution("subsample_conv_projection.layer1.conv", &[second, first, 3, 3], false),
+        norm("subsample_conv_projection.layer1.norm", second, false),
+        linear("subsample_conv_projection.input_proj_linear", width, second * bands, false),
+    ];
+    let mut layer = Vec::new();
+    for [one, two, before, after] in [
+        ["ffw_layer_1", "ffw_layer_2", "pre_layer_norm", "post_layer_norm"],
+        ["ffw_layer_3", "ffw_layer_4", "pre_layer_norm_2", "post_layer_norm_2"],
+    ] {
+        layer.extend([
+            norm(before, width, false),
+            linear(one, four, width, false),
+            linear(two, width, four, false),
+            norm(after, width, false),
+        ]);
+    }
+    layer.extend([
+        norm("norm_pre_attn", width, false),
+        linear("self_attn.q_proj", width, width, false),
+        linear("self_attn.k_proj", width, width, false),
+        linear("self_attn.v_proj", width, width, false),
+        linear("self_attn.relative_k_proj", width, width, false),
+        other("self_attn.per_dim_scale", &[width / heads.max(1)]),
+        linear("self_attn.post", width, width, false),
+        norm("norm_post_attn", width, false),
+        norm("lconv1d.pre_layer_norm", width, false),
+        linear("lconv1d.linear_start", width.saturating_mul(2), width, false),
+        convolution("lconv1d.depthwise_conv1d", &[width, 1, kernel], false),
+        norm("lconv1d.conv_norm", width, false),
+        linear("lconv1d.linear_end", width, width, false),
+        norm("norm_out", width, false),
+    ]);
+    stage.layers.push((layers_of(&mut fields, &["num_hidden_layers"], 12)?, layer));
+    stage.after = vec![
+        linear("output_proj", output, width, true),
+        linear("embed_audio.embedding_projection", hidden, output, false),
+    ];
+    Ok(Some(stage))
+}
+
 /// The encoder of images beside a language model, and what leads from one to the other; the text's hidden size is `hidden`.
 ///
 /// # Errors
@@ -450,12 +509,6 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
             // 280 tokens of three by three patches.
             (stage.input, stage.positions, stage.output_positions) =
                 (280 * 9 * patch * patch * 3, Some(280 * 9), Some(280));
-            if map.get("audio_config").is_some_and(Value::is_object) {
-                return Err(ConfigError::NotComputed {
-                    name: model_type.to_owned(),
-                    reason: "its encoder of sound is not computed; `text_config` by itself is".to_owned(),
-                });
-            }
             stage
         }
         "llama4" => llama4(vision, hidden)?,

@@ -32,6 +32,8 @@ pub(crate) const LINES: &[Row] = &[
     row("vllm", "vLLM 0.6 or newer", "Maximum concurrency for {max_model_len:n} tokens per request: {concurrency:f}x"),
     row("vllm", "vLLM 0.9 or newer", "Available KV cache memory: {kv_cache:s}"),
     row("vllm", "vLLM 0.8 or newer", "KV cache size: {tokens:n} tokens"),
+    row("vllm", "vLLM 0.8 to 0.12", "Compiling a graph for dynamic shape takes {compiled:f} s"),
+    row("vllm", "vLLM 0.13 or newer", "Compiling a graph for compile range {*} takes {compiled:f} s"),
     row("vllm", "vLLM 0.7 or newer", "Graph capturing finished in {*}took {graphs:b}"),
     row("vllm", "vLLM 0.21 or newer", "CUDA graph pool memory: {graphs:b} (actual), {graphs_estimate:b} (estimated)"),
     row(

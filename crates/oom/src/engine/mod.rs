@@ -53,6 +53,8 @@ pub struct EngineLog {
     pub kv_cache_setting_bytes: Option<u64>,
     /// CUDA graphs are off.
     pub is_eager: Option<bool>,
+    /// It compiled the model, as at a first start: there was no cache of `torch.compile`.
+    pub compiles: bool,
     /// Sleep mode is on.
     pub has_sleep_mode: bool,
     /// The numbers of each process, by their first line.
@@ -143,6 +145,7 @@ impl EngineLog {
                 ("utilization", Value::Decimal(share)) => {
                     self.utilization.get_or_insert(share);
                 }
+                ("compiled", _) => self.compiles = true,
                 (name, value) if is_on_gpu => {
                     if let Some(printed) = self.rank(rank) {
                         printed.take(name, &value);

@@ -54,6 +54,17 @@ pub(super) const ROWS: &[Row] = &[
         "vLLM 0.7",
         "max seq len ({max_model_len:n}), ({needed:b} KV cache is needed, which is larger than the available KV Cache memory ({available:b})",
     ),
+    // As people copy it: without the parenthesis that is never closed.
+    row(
+        "vllm-kv-too-small",
+        "vLLM 0.7 or newer",
+        "max seq len ({max_model_len:n}), {needed:b} KV cache is needed, which is larger than the available KV cache memory ({available:b}).{*}stimated maximum model length is {fits:n}",
+    ),
+    row(
+        "vllm-kv-too-small",
+        "vLLM 0.7 or newer",
+        "max seq len ({max_model_len:n}), {needed:b} KV cache is needed, which is larger than the available KV cache memory ({available:b})",
+    ),
     row(
         "vllm-seq-len",
         "vLLM up to 0.10, on the CPU or with OpenVINO",

@@ -82,7 +82,7 @@ export interface ServeDocument {
    */
   format: 'highwater-serve';
   /**
-   * Flags of a pasted command line that do not decide about memory.
+   * Flags of a pasted command line that are not known to decide about memory.
    */
   ignored_flags: string[];
   /**

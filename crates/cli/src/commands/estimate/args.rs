@@ -31,7 +31,8 @@ pub(super) const TERMS: usize = 12;
   highwater estimate qwen3-32b --serve vllm --need 32x8192
   highwater estimate --gpu l4 -- vllm serve Qwen/Qwen3-8B --max-model-len 8192
   highwater estimate --web                      the same in the browser, with sliders
-  highwater estimate gpt2 --batch 8 --web -o page.html")]
+  highwater estimate gpt2 --batch 8 --web -o page.html
+  highwater estimate qwen3-8b --serve vllm --gpu l4 --web -o page.html")]
 pub(crate) struct Args {
     /// The model: a name such as `qwen2.5-1.5b`, a directory, a `config.json`, a `.safetensors` or `.gguf` file, a model in the
     /// Hugging Face cache
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) run: RunArgs,
     /// Estimate an engine that serves the model: `vllm`, `sglang`, `llama.cpp` or `transformers`, with its release as in `vllm@0.11.0`
-    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["list", "web", "sweep"])]
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["list", "sweep"])]
     pub(super) serve: Option<String>,
     #[command(flatten)]
     pub(super) engine: EngineArgs,
@@ -71,13 +72,20 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: FormatToPaste,
     /// Open the calculator in the browser, or write it as one page with `-o FILE`
-    #[arg(long, conflicts_with_all = ["list", "fit", "sweep", "method", "against", "top", "format"])]
+    #[arg(long, conflicts_with_all = ["list", "fit", "need", "sweep", "method", "against", "top", "format"])]
     pub(super) web: bool,
     #[command(flatten)]
     pub(super) page: PageArgs,
     /// An engine's command line, as it is
     #[arg(last = true, value_name = "ENGINE COMMAND")]
     pub(super) command: Vec<String>,
+}
+
+impl Args {
+    /// Whether the question is about an engine.
+    pub(super) fn asks_an_engine(&self) -> bool {
+        self.serve.is_some() || !self.command.is_empty()
+    }
 }
 
 /// Where the calculator goes.

@@ -58,10 +58,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.web {
         return web::run(args);
     }
-    if args.serve.is_some() || !args.command.is_empty() {
+    if args.asks_an_engine() {
         return serve::run(args);
     }
-    if let Some(name) = args.engine.0.said.first() {
+    if let Some((name, _)) = args.engine.0.said.first() {
         return Err(Problem::new(format!("`--{name}` is a flag of an engine"))
             .hint("name the engine as well, such as `--serve vllm`")
             .into());

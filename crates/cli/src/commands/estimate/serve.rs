@@ -19,14 +19,22 @@ const SHARED: [&str; 2] = ["gpu", "dtype"];
 /// # Errors
 /// If the model, the engine, the GPU or a flag is unknown, or flags contradict each other.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let view = answer(asked(args)?)?;
+    output::print(args.format, &view, |_| serve_text::document(&view))
+}
+
+/// What is asked.
+///
+/// # Errors
+/// If there is an option that engines do not have, or the log cannot be read.
+pub(super) fn asked(args: &Args) -> Result<Asked, Problem> {
     let said = args.run.0.words();
     if let Some((name, _)) = said.iter().find(|(name, _)| !SHARED.contains(name)) {
         return Err(Problem::new(format!("`--{name}` does not go with `--serve`"))
-            .hint("leave it out: an engine has flags of its own")
-            .into());
+            .hint("leave it out: an engine has flags of its own"));
     }
     let word = |wanted: &str| said.iter().find(|(name, _)| *name == wanted).map(|(_, word)| word.clone());
-    let asked = Asked {
+    Ok(Asked {
         model: args.model.clone(),
         engine: args.serve.clone(),
         gpu: word("gpu"),
@@ -36,9 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         need: (!args.need.is_empty()).then(|| args.need.join(" ")),
         against: args.against.as_deref().map(log).transpose()?,
         fit: args.fit.iter().flat_map(|list| list.split(',')).map(|gpu| gpu.trim().to_owned()).collect(),
-    };
-    let view = answer(asked)?;
-    output::print(args.format, &view, |_| serve_text::document(&view))
+    })
 }
 
 /// The longest log that is read.

@@ -8,7 +8,8 @@ use highwater_estimate::read::Model;
 use highwater_viewer::{Options, Viewer, calculator_is_built, write_calculator};
 
 use super::args::Args;
-use crate::commands::view::serve;
+use super::serve;
+use crate::commands::view;
 use crate::error::Problem;
 use crate::output::{to_stdout, write_to};
 
@@ -31,24 +32,34 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let viewer = Viewer::open(&[], &options).map_err(Problem::from)?;
     let address = viewer.calculator_address();
     to_stdout(|out| writeln!(out, "The calculator is at {address}\nPress Ctrl-C to stop"))?;
-    serve(viewer, &address, args.page.no_open)
+    view::serve(viewer, &address, args.page.no_open)
 }
 
 /// What the page begins with: the model and the options that were given, by the words of its address.
 fn inputs(args: &Args) -> Result<Vec<(String, String)>, Problem> {
-    let mut words = Vec::new();
-    if let Some(given) = &args.model {
-        match model::find(given)? {
-            Model::Named(name) => words.push(("model", name)),
-            Model::Described(files) => {
-                // What is made of strings, numbers and lists of them is JSON.
-                words.push(("file", serde_json::to_string(&files).unwrap_or_default()));
-                // Its own name only: the page may be mailed.
-                let name = Path::new(given).file_name().unwrap_or(given.as_ref());
-                words.push(("from", name.to_string_lossy().into_owned()));
-            }
+    let owned = |(name, word): (&str, String)| (name.to_owned(), word);
+    let (given, asked) = if args.asks_an_engine() {
+        let (model, words) = highwater_answers::serve::words(&serve::asked(args)?)?;
+        (Some(model), words)
+    } else {
+        (args.model.clone(), args.run.0.words().into_iter().map(owned).collect())
+    };
+    let model = given.map(|given| model_words(&given)).transpose()?;
+    Ok(model.into_iter().flatten().map(owned).chain(asked).collect())
+}
+
+/// A model by its name, or by what its files say.
+fn model_words(given: &str) -> Result<Vec<(&'static str, String)>, Problem> {
+    Ok(match model::find(given)? {
+        Model::Named(name) => vec![("model", name)],
+        Model::Described(files) => {
+            // Its own name only: the page may be mailed.
+            let name = Path::new(given).file_name().unwrap_or(given.as_ref());
+            // What is made of strings, numbers and lists of them is JSON.
+            vec![
+                ("file", serde_json::to_string(&files).unwrap_or_default()),
+                ("from", name.to_string_lossy().into_owned()),
+            ]
         }
-    }
-    words.extend(args.run.0.words());
-    Ok(words.into_iter().map(|(name, word)| (name.to_owned(), word)).collect())
+    })
 }
