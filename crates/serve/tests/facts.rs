@@ -390,7 +390,7 @@ fn gemma_4_is_profiled_with_videos() {
 #[test]
 fn sglang_has_a_pool_for_layers_that_share_keys() {
     let model = Model::read("e4b", &named("gemma-4-e4b"), Loading::default()).unwrap();
-    let flags = settings(&[("mem-fraction-static", "0.85"), ("gpu-memory", "113.45GiB")]);
+    let flags = settings(&[("mem-fraction-static", "0.85"), ("gpu-memory", "112.86GiB")]);
     let gpu = flags.gpu(None).unwrap();
     let question = Question { release: Release::parse("sglang@0.5.15").unwrap(), model: &model, gpu, settings: flags };
     let tokens = question.answer().unwrap().tokens;
