@@ -27,7 +27,9 @@ pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
     let hole = hole(&pieces);
     let turn = |at: usize| match &hole {
         Some(hole) if hole.contains(&at) => (1, at),
-        Some(hole) if at < hole.start && pieces[hole.start][0].address.saturating_sub(end(pieces[at].last())) >= BELOW => {
+        Some(hole)
+            if at < hole.start && pieces[hole.start][0].address.saturating_sub(end(pieces[at].last())) >= BELOW =>
+        {
             (2, pieces.len() - at)
         }
         _ => (0, pieces.len() - at),
@@ -136,7 +138,8 @@ mod tests {
     /// A recurrent network's trainer on an H100: `optimizer.step()` filled the hole, and activations in it were released.
     #[test]
     fn a_hole_of_which_parts_were_released_is_one() {
-        let made = [(0x408, 20), (0x1d0, 16), (0x1a0, 16), (0x220, 20), (0x234, 16), (0x244, 16), (0x2a4, 32), (0x2c4, 20)];
+        let made =
+            [(0x408, 20), (0x1d0, 16), (0x1a0, 16), (0x220, 20), (0x234, 16), (0x244, 16), (0x2a4, 32), (0x2c4, 20)];
         assert_eq!(by_age(&made), made.map(|segment| segment.0));
     }
 

@@ -372,9 +372,9 @@ const CHANGE: f64 = 1.0;
 const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;
 
-/// What the youngest segment costs more than the oldest, for parameters are there first: as much as a change between neighbours. On
-/// recordings with truth, anything from three quarters of a change to one and a half decides alike.
-const AGE: f64 = CHANGE;
+/// What the youngest segment costs more than the oldest, for parameters are there first: half as much as a change between neighbours.
+/// On recordings with truth, anything from a third of a change to a whole one decides alike.
+const AGE: f64 = CHANGE / 2.0;
 
 /// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that cannot be one:
 /// what lies together was made at one time.

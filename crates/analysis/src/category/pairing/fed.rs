@@ -69,7 +69,12 @@ impl Fed {
             }
         }
         let fed = |least: usize| counts.iter().filter(move |(_, freed)| **freed >= least).map(|(&of, _)| of);
-        Self { sizes: fed(1).map(|(_, size)| size).collect(), places: fed(MIN_FED).collect(), once: fed(1).collect(), outputs }
+        Self {
+            sizes: fed(1).map(|(_, size)| size).collect(),
+            places: fed(MIN_FED).collect(),
+            once: fed(1).collect(),
+            outputs,
+        }
     }
 
     /// Whether the model's outputs have a size.
