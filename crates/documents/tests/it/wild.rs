@@ -212,6 +212,9 @@ fn all_snapshots() -> Vec<PathBuf> {
     with_truth.chain(more.filter(|path| path.to_string_lossy().contains(".pickle"))).collect()
 }
 
+/// A lifetime, what it was decided to be, and the phase of its own stack.
+type Row<'a> = (&'a Lifetime, Decided, Option<Phase>);
+
 /// What no answer may say, whatever the recording: by the phases of the stacks alone, without a rule of the categories.
 fn broken_invariant(analysis: &Analysis<'_>) -> Option<String> {
     let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
@@ -221,8 +224,9 @@ fn broken_invariant(analysis: &Analysis<'_>) -> Option<String> {
         let is_own = |lifetime: &Lifetime| lifetime.alloc().is_some() || lifetime.block().is_some();
         let phase = |lifetime: &Lifetime| phases.get(lifetime.stack).filter(|_| is_own(lifetime));
         let rows = rows.map(|(row, lifetime)| (lifetime, device.decided(row), phase(lifetime)));
-        let rows: Vec<_> = rows.filter(|(_, decided, _)| decided.rule != FILE && decided.rule != METADATA).collect();
-        let wrong = |what: &str, of: &dyn Fn(&(&Lifetime, Decided, Option<Phase>)) -> bool| {
+        let rows: Vec<Row<'_>> =
+            rows.filter(|(_, decided, _)| decided.rule != FILE && decided.rule != METADATA).collect();
+        let wrong = |what: &str, of: &dyn Fn(&Row<'_>) -> bool| {
             let found = rows.iter().find(|row| of(row));
             found.map(|(lifetime, decided, _)| format!("{what}: {decided:?} 0x{:x}", lifetime.address))
         };
