@@ -88,7 +88,7 @@ def limit(b):
 def drive(outdir, names):
     from concurrent.futures import ThreadPoolExecutor
     t0 = time.time(); jobs = []
-    for p in sorted(p for p in glob.glob(HERE + "/*.py") if open(p).readline().startswith("# start")):
+    for p in sorted(p for p in glob.glob(HERE + "/*.py") if open(p).readline().startswith(("# start", "# late"))):
         styles = open(p).readline().strip("# \n").split(); n = os.path.basename(p)[:-3]
         if not names or n in names: jobs += [(("start", "late", "state", "twice", "one").index(s), n, s, p) for s in styles]
     def job(j):

@@ -179,11 +179,10 @@ struct Segment {
 }
 
 impl Segment {
-    /// Whether one of the two has a block for which it was reserved alone, and the other had what is gone by now: such a pair tells
-    /// little, for the large blocks of a model are the last of their kind.
+    /// Whether one of the two had what is gone by now, and was filled later: such a pair tells little, for a model's last segment is
+    /// always followed by one that was reserved for something else.
     fn is_filled_beside(&self, other: &Self) -> bool {
-        let is_alone = |segment: &Self| segment.end_address - segment.address > SHARED && segment.fresh > 0;
-        (is_alone(self) && other.fresh == 0) || (is_alone(other) && self.fresh == 0)
+        (self.fresh == 0) != (other.fresh == 0)
     }
 }
 
@@ -368,8 +367,7 @@ impl<'a> Labelling<'a> {
 /// Segments further apart than this are no neighbours.
 const APART: u64 = 64 << 20;
 
-/// What a change between neighbours costs; one between a large block's segment and one that was filled later; and one between segments
-/// that are no neighbours.
+/// What a change between neighbours costs; one beside a segment that was filled later; and one between segments that are no neighbours.
 const CHANGE: f64 = 1.0;
 const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;

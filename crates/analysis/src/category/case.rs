@@ -203,10 +203,12 @@ impl<'a> Case<'a> {
         self.origin != Origin::Program || self.is_amid_forward()
     }
 
-    /// Whether the program made it right after a backward pass, where parameters are updated, as large as a parameter.
+    /// Whether the program made it right after a backward pass, where parameters are updated, as large as a parameter, and its line
+    /// feeds no module elsewhere: the next part of an accumulated batch follows a pass, too.
     pub(crate) fn is_made_for_update(&self) -> bool {
         let turn = self.course.turn_before(self.alloc);
         !self.precedes_passes()
+            && !self.pairing.feeds_at(self.stack, self.size_bytes)
             && self.pairing.is_parameter_size(self.size_bytes)
             && self.course.is_right_after_pass(self.alloc)
             && self.pairing.saved_between(turn, self.alloc) == 0

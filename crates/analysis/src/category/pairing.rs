@@ -352,6 +352,11 @@ impl Pairing {
         self.fed.is_like(size_bytes, stack)
     }
 
+    /// Whether a place makes what is fed elsewhere than right after a backward pass.
+    pub(crate) fn feeds_at(&self, stack: StackId, size_bytes: u64) -> bool {
+        self.fed.is_made_at(stack, size_bytes)
+    }
+
     /// Whether the model's outputs have a size.
     pub(crate) fn is_output_size(&self, size_bytes: u64) -> bool {
         self.fed.is_output_size(size_bytes)

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use highwater_analysis::category::Category;
+use highwater_analysis::category::{Category, Decided, FILE, METADATA};
+use highwater_analysis::lifetime::Lifetime;
+use highwater_analysis::phase::{Phase, StackPhases};
 use highwater_analysis::{Analysis, DeviceAnalysis, analyse};
-use highwater_snapshot::{EntryId, Snapshot};
+use highwater_snapshot::{Entry, EntryId, EntryTable, Snapshot, StackId, StackTable};
 use highwater_testkit::{json_gz, testdata};
 
 /// The lists of a mark, the ones that count more later: a parameter that is saved for backward is a parameter.
@@ -200,4 +202,122 @@ fn every_place_is_one_that_can_be_opened() {
         let machinery = ["??", "PyEval", "CUDACachingAllocator"];
         machinery.iter().find(|word| text.contains(**word)).map_or(Ok(()), |word| Err(format!("`{word}` in {text}")))
     });
+}
+
+/// Every recording with truth, and with `HIGHWATER_FILES` the snapshots of another folder.
+fn all_snapshots() -> Vec<PathBuf> {
+    let more = std::env::var_os("HIGHWATER_FILES").map(PathBuf::from);
+    let more = more.into_iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let with_truth = recordings().into_iter().map(|(name, path)| path.with_file_name(format!("{name}.pickle.gz")));
+    with_truth.chain(more.filter(|path| path.to_string_lossy().contains(".pickle"))).collect()
+}
+
+/// A lifetime, what it was decided to be, and the phase of its own stack.
+type Row<'a> = (&'a Lifetime, Decided, Option<Phase>);
+
+/// What no answer may say, whatever the recording: by the phases of the stacks alone, without a rule of the categories.
+fn broken_invariant(analysis: &Analysis<'_>) -> Option<String> {
+    let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
+    analysis.devices.iter().find_map(|device| {
+        let rows = device.lifetimes.rows.iter().enumerate();
+        // A block from before the recording that is gone at the dump has the stack of its free.
+        let is_own = |lifetime: &Lifetime| lifetime.alloc().is_some() || lifetime.block().is_some();
+        let phase = |lifetime: &Lifetime| phases.get(lifetime.stack).filter(|_| is_own(lifetime));
+        let rows = rows.map(|(row, lifetime)| (lifetime, device.decided(row), phase(lifetime)));
+        let rows: Vec<Row<'_>> =
+            rows.filter(|(_, decided, _)| decided.rule != FILE && decided.rule != METADATA).collect();
+        let wrong = |what: &str, of: &dyn Fn(&Row<'_>) -> bool| {
+            let found = rows.iter().find(|row| of(row));
+            found.map(|(lifetime, decided, _)| format!("{what}: {decided:?} 0x{:x}", lifetime.address))
+        };
+        let is_trained = !device.categories.passes().is_empty();
+        let is_made = |phase: &Option<Phase>| matches!(phase, Some(Phase::Backward | Phase::Optimizer));
+        let shows_training = rows.iter().any(|(_, _, phase)| is_made(phase));
+        wrong("a gradient from the optimizer's step", &|(_, decided, phase)| {
+            decided.category == Category::Gradient && *phase == Some(Phase::Optimizer)
+        })
+        .or_else(|| {
+            wrong("a gradient without a backward pass", &|(_, decided, phase)| {
+                decided.category == Category::Gradient && !is_trained && *phase != Some(Phase::Backward)
+            })
+        })
+        .or_else(|| {
+            let keeps_graph = rows.iter().any(|(_, decided, _)| decided.category == Category::Activation);
+            wrong("state of no optimizer", &|(_, decided, _)| {
+                let trains = [Category::Gradient, Category::OptimizerState].contains(&decided.category);
+                trains && !is_trained && !shows_training && !keeps_graph
+            })
+        })
+    })
+}
+
+#[test]
+fn no_answer_breaks_an_invariant() {
+    let wrong: Vec<String> = all_snapshots()
+        .into_iter()
+        .filter_map(|path| {
+            let snapshot = Snapshot::open(&path).unwrap();
+            broken_invariant(&analyse(&snapshot)).map(|wrong| format!("{}: {wrong}", path.display()))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The same recording, each stack cut to its innermost frames.
+fn cut_to(snapshot: &Snapshot, depth: usize) -> Snapshot {
+    let mut cut = snapshot.clone();
+    cut.stacks = StackTable::default();
+    let ids: Vec<StackId> =
+        snapshot.stacks.iter().map(|(_, frames)| cut.stacks.intern(&frames[..frames.len().min(depth)])).collect();
+    let cut_id = |id: StackId| ids.get(id.index()).copied().unwrap_or(id);
+    for block in &mut cut.blocks {
+        block.stack = cut_id(block.stack);
+    }
+    for segment in &mut cut.segments {
+        segment.stack = cut_id(segment.stack);
+    }
+    for trace in &mut cut.traces {
+        let mut entries = EntryTable::default();
+        for id in trace.ids() {
+            let entry = trace.get(id);
+            entries.push(Entry { stack: cut_id(entry.stack), ..entry });
+        }
+        *trace = entries;
+    }
+    cut
+}
+
+#[test]
+fn stacks_that_are_cut_break_no_invariant_and_show_no_leak_that_is_none() {
+    for name in ["lm_late", "gan_twice", "checkpointing_one", "beam_start", "infer_loop_late", "own_sgd_start"] {
+        let snapshot = Snapshot::open(testdata("wild").join(format!("{name}.pickle.gz"))).unwrap();
+        for depth in [0, 1, 4, 16, 40] {
+            let snapshot = cut_to(&snapshot, depth);
+            let analysis = analyse(&snapshot);
+            assert_eq!(broken_invariant(&analysis), None, "{name} cut to {depth}");
+            let report = highwater_documents::report(&analysis);
+            let grows = report.devices.iter().any(|device| device.findings.iter().any(|f| f.id == "growth"));
+            assert!(!grows, "{name} cut to {depth}");
+        }
+    }
+}
+
+#[test]
+fn a_device_without_a_trace_is_told_by_its_blocks_alone() {
+    let path = testdata("wild").join("two_gpus_late.pickle.gz");
+    let whole = Snapshot::open(&path).unwrap();
+    let traced = whole.traces.iter().position(|trace| !trace.is_empty()).unwrap();
+    let mut snapshot = whole.clone();
+    snapshot.traces[traced] = EntryTable::default();
+    let (before, after) = (analyse(&whole), analyse(&snapshot));
+    assert_eq!(broken_invariant(&after), None);
+    let end = |analysis: &Analysis<'_>, device: u32| {
+        let device = analysis.device(device).unwrap();
+        device.totals(device.entries.ids().last()).requested_bytes
+    };
+    for device in before.devices.iter().map(|device| device.device) {
+        assert_eq!(end(&after, device), end(&before, device), "device {device}");
+    }
+    let untraced = u32::try_from(traced).unwrap();
+    assert!(after.device(untraced).unwrap().iterations.rows.is_empty(), "no iterations without entries");
 }

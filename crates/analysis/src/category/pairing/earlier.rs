@@ -56,8 +56,8 @@ impl Pairing {
         let is_workspace = |size: u64| WORKSPACES.contains(&size);
         let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
         let states = kept.states.unwrap_or_else(|| match known.memory.keeps {
-            // A copy of the parameters counts like more state, so state has to lie like it.
-            Keeps::Told { least, most } if least >= ADAM => {
+            // A copy of the parameters counts like more state, so more state has to lie like it.
+            Keeps::Told { least, most } if least >= ADAM && by_count > least => {
                 let is_more =
                     |size: u64| made(size) > 0 && !is_workspace(size) && there[&size] > made(size) * (least + 1);
                 Longest::new(&known.orders).usual(&held, is_more).unwrap_or(least).clamp(least, most)

@@ -22,6 +22,8 @@ pub(super) struct Fed {
     sizes: FxHashSet<u64>,
     /// Places that make several of a size so.
     places: FxHashSet<(StackId, u64)>,
+    /// The same where one is: what is fed may be as large as a parameter, and follow a backward pass whose gradients accumulate.
+    once: FxHashSet<(StackId, u64)>,
     /// The sizes of what modules make and the program holds beyond the backward pass: the model's outputs.
     outputs: FxHashSet<u64>,
 }
@@ -67,12 +69,22 @@ impl Fed {
             }
         }
         let fed = |least: usize| counts.iter().filter(move |(_, freed)| **freed >= least).map(|(&of, _)| of);
-        Self { sizes: fed(1).map(|(_, size)| size).collect(), places: fed(MIN_FED).collect(), outputs }
+        Self {
+            sizes: fed(1).map(|(_, size)| size).collect(),
+            places: fed(MIN_FED).collect(),
+            once: fed(1).collect(),
+            outputs,
+        }
     }
 
     /// Whether the model's outputs have a size.
     pub(super) fn is_output_size(&self, size_bytes: u64) -> bool {
         self.outputs.contains(&size_bytes)
+    }
+
+    /// Whether such a block was made at a place, and not right after a backward pass if it is as large as a gradient.
+    pub(super) fn is_made_at(&self, stack: StackId, size_bytes: u64) -> bool {
+        self.once.contains(&(stack, size_bytes))
     }
 
     /// Whether a block of a size is like those: made at the place of such, or before the recording.
