@@ -104,7 +104,7 @@ def put_into(snapshot: Any) -> None:
 def _start() -> None:
     cuda = _torch.torch().cuda
     if cuda.is_initialized():
-        notice("CUDA was in use before the driver's recording began: earlier memory other than PyTorch's has no owner in it")
+        notice("CUDA was in use before the driver's recording began: earlier memory other than PyTorch's counts as the context")
     if _is_shared():
         notice(
             "CUDA's Multi-Process Service is on: memory that other clients allocate during a call which is measured counts to that call, "
@@ -138,12 +138,19 @@ def _directories() -> list[Path]:
 
 
 def _used_before() -> list[tuple[int, int]]:
-    """Memory in use on each device, by anybody, before this process has any there."""
+    """Memory in use on each device that is not this process's, but for PyTorch's segments if it has some already."""
+    cuda = _torch.torch().cuda
     found = []
     for device, index in _indexes():
         used = _own.used_on(index) if _own is not None else None
-        if used is not None:
-            found.append((device, used))
+        if used is None:
+            continue
+        own = _own.bytes_at(index) if _own is not None else None
+        if own is not None:
+            # A context is there already, as after `torch.cuda.set_device`.
+            segments = cuda.memory_reserved(device) if cuda.is_initialized() else 0
+            used -= max(own - segments, 0)
+        found.append((device, max(used, 0)))
     return found
 
 

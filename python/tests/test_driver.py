@@ -76,11 +76,17 @@ def test_the_driver_is_recorded_before_cuda_and_lies_in_the_snapshot(
         highwater.step()
         highwater.step()
     assert names(native) == ["start", "mark", "mark", "mark", "stop"]
-    assert native.calls[0][3] == [(0, 1000)], "memory in use before this process has any"
+    assert native.calls[0][3] == [(0, 500)], "memory that others use"
     # NVML is looked at for the first step and the dump, not for a step right after.
     assert [call[2] for call in native.calls[1:4]] == [[(0, 500)], [], [(0, 500)]]
     snapshot = pickle.loads((tmp_path / "run.pickle").read_bytes())
     assert json.loads(snapshot[_driver.KEY])["format"] == "highwater-driver"
+
+
+def test_a_context_that_is_there_is_this_process(torch: FakeTorch, native: FakeNative, tmp_path: Path) -> None:
+    with highwater.record(tmp_path / "run.pickle", driver=True):
+        pass
+    assert native.calls[0][3] == [(0, 530)], "PyTorch's 30 bytes of segments are told by its own history"
 
 
 def test_without_being_asked_nothing_is_started(torch: FakeTorch, native: FakeNative, tmp_path: Path) -> None:

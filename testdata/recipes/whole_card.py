@@ -15,9 +15,12 @@ import highwater
 import torch
 from highwater import _driver
 
-NAMES = ["plain", "streams", "cudnn", "graphs", "cupy", "jax", "extension", "pinned", "pool", "nccl", "expandable"]
+NAMES = ["plain", "streams", "cudnn", "graphs", "cupy", "jax", "extension", "pinned", "pool", "nccl", "nccl_ranks", "expandable"]
 
-name, out = sys.argv[1], sys.argv[2]
+name, out = sys.argv[1], sys.argv[2].replace("%r", os.environ.get("RANK", ""))
+if "LOCAL_RANK" in os.environ:
+    # As scripts do first: it makes the context, before the recording begins.
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 planted = []
 
 
@@ -174,6 +177,22 @@ def nccl():
     other = dist.new_group([0])
     dist.all_reduce(x, group=other)
     mark("second group")
+
+
+def nccl_ranks():
+    """Two ranks: `torchrun --nproc-per-node 2 whole_card.py nccl_ranks OUT%r`, where %r is the rank."""
+    import torch.distributed as dist
+    x = torch.ones(1 << 20, device="cuda")
+    mark("context")
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    dist.all_reduce(x)
+    mark("first group")
+    other = dist.new_group([0, 1])
+    dist.all_reduce(x, group=other)
+    mark("second group")
+    dist.all_to_all_single(torch.empty_like(x), x)
+    mark("all to all")
+    dist.destroy_process_group()
 
 
 def expandable():

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use highwater_callers::Addresses;
 use highwater_driver::context::BARE_BYTES;
 use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, PythonStack, Recording, Site, State};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The calls so far, and the state after them.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Book {
     libraries: FxHashMap<String, u32>,
     pythons: FxHashMap<PythonStack, u32>,
     managed: usize,
+    /// Functions that were launched by calls that are recorded.
+    launched: FxHashSet<u64>,
     /// The last that was noted of each pool.
     pools: FxHashMap<u64, Event>,
     pub(crate) about: Format,
@@ -58,6 +60,7 @@ impl Book {
             libraries: FxHashMap::default(),
             pythons: FxHashMap::default(),
             managed: 0,
+            launched: FxHashSet::default(),
             pools: FxHashMap::default(),
             about: Format::default(),
         }
@@ -114,6 +117,11 @@ impl Book {
         if !loading.contains(&thread) {
             loading.push(thread);
         }
+    }
+
+    /// A function is launched: whether for the first time.
+    pub(crate) fn launches(&mut self, function: u64) -> bool {
+        self.launched.insert(function)
     }
 
     /// Bytes that are not free and not explained, after a look.

@@ -19,6 +19,8 @@ const ON_DEVICE: i32 = 1;
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
+    /// Whether the launch that this thread is in is its function's first.
+    static IS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls that are on their way, until they are noted: while there is another, a look at the free memory would count that one's twice.
@@ -73,7 +75,13 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
         DRIVER => {
             let Some(what) = calls::of_number(number) else { return };
             // SAFETY: in this domain CUPTI hands over this structure.
-            let call = Made { recorder: &recorder, what, data: unsafe { &*data } };
+            let mut call = Made { recorder: &recorder, what, data: unsafe { &*data } };
+            if let What::Launches { function } = what {
+                if !call.is_first(function) {
+                    return;
+                }
+                call.what = What::Changes(Kind::Launch);
+            }
             if call.data.site == BEFORE { call.begins() } else { call.ends() }
         }
         RESOURCE if number == MODULE_LOADED => {
@@ -128,6 +136,16 @@ impl Made<'_> {
         let to = self.argument(place) as *const u64;
         // SAFETY: the driver has written there, and answered without an error.
         if to.is_null() { 0 } else { unsafe { to.read_unaligned() } }
+    }
+
+    /// Whether this launch is the first one of its function.
+    fn is_first(&self, function: usize) -> bool {
+        if self.data.site == BEFORE {
+            let is_first = self.recorder.book().launches(self.argument(function));
+            IS_FIRST.with(|of_thread| of_thread.set(is_first));
+            return is_first;
+        }
+        IS_FIRST.with(|of_thread| of_thread.replace(false))
     }
 
     fn device(&self) -> Option<i32> {
@@ -207,7 +225,7 @@ impl Made<'_> {
             }
             What::Retains => self.note(Event { address: self.written(0), ..self.event(Kind::Retain) }),
             What::Changes(kind) => self.changed(kind),
-            What::Frees { .. } | What::Waits => {}
+            What::Frees { .. } | What::Waits | What::Launches { .. } => {}
         }
         if matches!(self.what, What::Waits | What::Frees { kind: Kind::StreamOrderedFree, .. }) {
             look_at_pools(self.recorder);

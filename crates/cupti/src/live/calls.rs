@@ -37,6 +37,8 @@ pub(crate) enum What {
     Waits,
     /// Changes the free memory by an amount that has to be measured.
     Changes(Kind),
+    /// The same where it launches a function for the first time, which may need more local memory: the place of the function.
+    Launches { function: usize },
 }
 
 impl What {
@@ -59,7 +61,7 @@ const fn allocates(kind: Kind) -> What {
 }
 
 /// All of them.
-pub(crate) const CALLS: [Call; 62] = [
+pub(crate) const CALLS: [Call; 64] = [
     // cuMemAlloc_v2, cuMemAllocPitch_v2, cuMemAllocManaged, cuMemFree_v2
     call(243, allocates(Kind::Device)),
     call(244, What::AllocatesPitch),
@@ -120,6 +122,10 @@ pub(crate) const CALLS: [Call; 62] = [
     // cuLinkComplete, cuCtxSetLimit
     call(365, What::Changes(Kind::Module)),
     call(136, What::Changes(Kind::Launch)),
+    // cuLaunchKernelEx, also for a thread's own default stream: of Triton, NCCL and others that load their kernels themselves. Not
+    // cuLaunchKernel, which is called thousands of times a second: its kernels are loaded at their first launch, which tells.
+    call(652, What::Launches { function: 1 }),
+    call(653, What::Launches { function: 1 }),
     // cuStreamCreate, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamDestroy_v2, cuGreenCtxStreamCreate
     call(124, What::Changes(Kind::Stream)),
     call(367, What::Changes(Kind::Stream)),
