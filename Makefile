@@ -137,7 +137,7 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test -- --changed $(BASE) --passWithNoTests)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing 23 minutes on two cores: 5 s up to `licences`; then
+# Every check, the fast ones first. From nothing 22 minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take a minute.
 test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints docs doctests downloads-end browser python \
 		workflows torch few-mutations tests
