@@ -27,7 +27,7 @@ def preformatted(text: str) -> str:
 
 
 def pretty(printer: Any, shown: object, text: str) -> None:
-    """Has IPython print a text for what it shows; inside a list or a dict the one line of ``repr``."""
+    """Prints ``text`` in IPython for an object; inside a list or a dict, prints the single line of ``repr``."""
     is_inside = len(getattr(printer, "stack", ())) > 1
     printer.text(repr(shown) if is_inside else text.rstrip("\n"))
 

@@ -1,24 +1,24 @@
-//! Ranks that must be equal: of an imagined run of many ranks one of each kind is enough.
+//! Ranks that must be equal: in an imagined run of many ranks, one rank of each kind is enough.
 //!
-//! What a rank takes follows from its place in each of the program's groups: its stage of a pipeline, its part of what is divided. Groups of
-//! one size that hold every rank once are an axis, along which a rank has a position. What is divided is divided in order: the first
-//! parts are whole, the last may be smaller or empty. So if the first and the last position of an axis are equal, those between them are,
-//! too; otherwise the middle decides for both halves.
+//! A rank's memory follows from its place in each of the program's groups: its pipeline stage, its shard of a tensor. Groups of one size
+//! that contain every rank once form an axis, and each rank has a position on it. Tensors are sharded in order: the first shards are
+//! whole, and the last may be smaller or empty. So if the first and the last position of an axis are equal, the positions between them
+//! are equal, too; otherwise each half of the axis is searched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranks that are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind<F> {
-    /// They, in order.
+    /// The ranks, in order.
     pub ranks: Vec<u32>,
     /// The one that ran.
     pub ran: u32,
-    /// What it gave.
+    /// The result of that run.
     pub found: F,
 }
 
-/// The kinds of `ranks` ranks, by what `run` gives for a rank; the program has made `groups`. The kind of the lowest rank comes first.
+/// The kinds of `ranks` ranks: `run` runs a rank, and `groups` are the program's process groups. The kind of the lowest rank comes first.
 ///
 /// # Panics
 /// There is no rank.
@@ -31,7 +31,7 @@ pub fn kinds<F: Clone + PartialEq>(ranks: u32, groups: &[Vec<u32>], run: impl Fn
     let first = vec![0; search.lengths.len()];
     let last: Vec<usize> = search.lengths.iter().map(|length| length - 1).collect();
     let mut classes = search.classes(&first);
-    // What was seen along the axes from one corner is tried at the other.
+    // The classes found from one corner are checked at the opposite corner.
     let like = represented(&classes, &last);
     if search.at(&last) != search.at(&like) {
         let others = search.classes(&last);

@@ -97,7 +97,7 @@ fn of_other_runs(digests: &[Digest]) -> BTreeMap<usize, UnreadView> {
         others.clear();
     }
     for at in programs::alone(digests) {
-        let reason = "it is of another run: its lines are not those of the others, and neither are its parameters";
+        let reason = "it is of another run: it shares neither lines nor parameters with the other files";
         others.entry(at).or_insert_with(|| UnreadView { file: digests[at].file.clone(), reason: reason.to_owned() });
     }
     others

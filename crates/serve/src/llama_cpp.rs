@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const CONTEXT: u64 = 400 * MIB;
 /// Contexts are padded to so many cells.
 const CELLS: u64 = 256;
-/// Slots of `llama-server` where nobody says, which share one cache.
+/// The default number of slots of `llama-server`. They share one cache.
 ///
 /// # Source
 /// `tools/server/server.cpp`: `--parallel` is -1, "auto", since November 2025. Logs of builds after print `n_seq_max = 4` and `kv_unified = true`.

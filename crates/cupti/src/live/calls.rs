@@ -122,8 +122,8 @@ pub(crate) const CALLS: [Call; 64] = [
     // cuLinkComplete, cuCtxSetLimit
     call(365, What::Changes(Kind::Module)),
     call(136, What::Changes(Kind::Launch)),
-    // cuLaunchKernelEx, also for a thread's own default stream: of Triton, NCCL and others that load their kernels themselves. Not
-    // cuLaunchKernel, which is called thousands of times a second: its kernels are loaded at their first launch, which tells.
+    // cuLaunchKernelEx, also for a thread's own default stream: Triton, NCCL and others load a kernel long
+    // before they launch it. cuLaunchKernel, called thousands of times a second, is left out: its kernels are loaded at their first launch.
     call(652, What::Launches { function: 1 }),
     call(653, What::Launches { function: 1 }),
     // cuStreamCreate, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamDestroy_v2, cuGreenCtxStreamCreate

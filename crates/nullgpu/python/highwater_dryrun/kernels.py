@@ -1,9 +1,9 @@
-"""Operators that read of the device how large their results are, and are called where no mode sees them: in autograd's threads, or by
-other operators.
+"""Operators that read the size of their result from the device, and run where no function mode sees them: in autograd's threads, or
+inside other operators.
 
-What indexes by a mask, selects by one or asks for its places comes to `nonzero`, and so do the backward passes of those; the backward
-pass of a matrix exponential is another one, and products of sparse matrices add up what lies in one place first. So the operator is
-replaced below them all, where PyTorch picks the kernel of the device: the new one says what is about to be read and calls the same kernel.
+Indexing by a mask, selecting by one and their backward passes call `nonzero`; the backward pass of a matrix exponential is another
+matrix exponential; and products of sparse matrices first add up the elements of one place. So each operator is replaced where PyTorch
+picks the device's kernel: the replacement supplies the value that is about to be read, and calls the same kernel.
 """
 
 from __future__ import annotations

@@ -58,14 +58,14 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
 /// A KV cache in the host's memory has a size of its own, not a share of a GPU.
 fn in_host_memory(setting: &str, event: &Event, diagnosis: &mut Diagnosis, steps: &mut Vec<Step>) {
     if event.id == "vllm-no-blocks" {
-        "the memory that the KV cache is given holds not one block of it".clone_into(&mut diagnosis.text);
+        "the memory for the KV cache is too small for a single block".clone_into(&mut diagnosis.text);
         steps.clear();
     }
     steps.retain(|step| step.id == "shorter-context");
     let larger = Step::new(
         "raise-share",
         format!("give the KV cache more of the host's memory: `VLLM_{setting}`, in GiB"),
-        "the weights need theirs beside it",
+        "the weights need memory besides",
     );
     steps.push(larger.with(format!("VLLM_{setting}=8")));
 }

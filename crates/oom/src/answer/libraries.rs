@@ -273,9 +273,9 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), vec![shrink(), whole])
 }
 
-/// The search for a batch that fits is of training alone.
+/// Only training searches for a batch that fits.
 fn evaluation() -> (Diagnosis, Vec<Step>) {
-    let text = "an evaluation between the training's steps ran out of memory; `auto_find_batch_size` changes the batch of training alone, \
+    let text = "an evaluation between the training's steps ran out of memory; `auto_find_batch_size` changes only the batch of training, \
                 and hides PyTorch's message";
     let smaller = Step::new(
         "shrink",

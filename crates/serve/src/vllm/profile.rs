@@ -47,8 +47,8 @@ const WARMS_UP_SINCE: Version = Version::new(0, 31, 0);
 /// `vllm/config/compilation.py` of 0.11.2; 0.11.0 does not.
 const TIMES_KERNELS_SINCE: Version = Version::new(0, 11, 1);
 
-/// What the first start adds: the look-up of embeddings is timed with a table as large as the model's, with what it gives. A model that
-/// sees gets its embeddings from outside what is compiled.
+/// Bytes that the first start adds: vLLM times the look-up of embeddings on a table as large as the model's, and its result needs memory,
+/// too. In a model with an encoder of images, the look-up is not part of the compiled code.
 ///
 /// # Source
 /// Logs of 0.22.0 and 0.26.0, Qwen2.5 7B with 2,048 tokens: 1.04 GiB, of which the table has 1.015.
@@ -61,7 +61,7 @@ fn timed(question: &Question<'_>) -> u64 {
     product([entries, model.hidden, model.element_bytes])
 }
 
-/// What the forecast of another start takes for granted, where the first one has a higher peak.
+/// The assumption behind the forecast of a later start, if the first start has a higher peak.
 pub(super) fn assumed_of_first(question: &Question<'_>, peak: u64) -> Option<String> {
     let first = timed(question);
     (!question.settings.first_start && first > peak).then(|| {

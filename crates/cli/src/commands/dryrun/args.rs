@@ -118,7 +118,7 @@ impl Args {
         }
     }
 
-    /// Why `--ranks` and `--imagine-ranks` cannot be what they are, and what to do; `None` if they can.
+    /// Why `--ranks` and `--imagine-ranks` contradict each other, and the remedy; `None` if they can.
     pub(super) fn contradiction(&self) -> Option<(&'static str, &'static str)> {
         match (self.ranks, self.imagine_ranks) {
             (Some(Wanted::Started(_)), Some(_)) => Some((

@@ -251,7 +251,7 @@ fn write_kinds(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     paragraph(
         out,
         &format!(
-            "{} of {}; where the first and the last of ranks in a row have the same peaks, those between them are taken to have them, too",
+            "{} of {}; where the first and the last rank of a row have the same peaks, the ranks between them are taken to have them, too",
             counted(ranks, "rank", "ranks"),
             counted(kinds.len(), "kind", "kinds"),
         ),
