@@ -17,10 +17,7 @@ from highwater import _driver
 
 NAMES = ["plain", "streams", "cudnn", "graphs", "cupy", "jax", "extension", "pinned", "pool", "nccl", "nccl_ranks", "expandable"]
 
-name, out = sys.argv[1], sys.argv[2].replace("%r", os.environ.get("RANK", ""))
-if "LOCAL_RANK" in os.environ:
-    # As scripts do first: it makes the context, before the recording begins.
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+name, out = sys.argv[1], sys.argv[2]
 planted = []
 
 
@@ -179,6 +176,13 @@ def nccl():
     mark("second group")
 
 
+def expandable():
+    train()
+
+
+# The recordings name the lines above: new programs go below.
+
+
 def nccl_ranks():
     """Two ranks: `torchrun --nproc-per-node 2 whole_card.py nccl_ranks OUT%r`, where %r is the rank."""
     import torch.distributed as dist
@@ -193,10 +197,6 @@ def nccl_ranks():
     dist.all_to_all_single(torch.empty_like(x), x)
     mark("all to all")
     dist.destroy_process_group()
-
-
-def expandable():
-    train()
 
 
 def million():
@@ -239,6 +239,10 @@ def profiled():
         x @ x; torch.cuda.synchronize()
     print("kernels seen by the profiler", sum(e.device_type == torch.autograd.DeviceType.CUDA for e in prof.events()))
 
+if "LOCAL_RANK" in os.environ:
+    # As scripts of several ranks do first: it makes the context, before the recording begins.
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    out = out.replace("%r", os.environ["RANK"])
 mode = os.environ.get("MODE", "driver")
 if mode == "none":
     globals()[name]()
