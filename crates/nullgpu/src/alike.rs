@@ -21,7 +21,7 @@ pub struct Kind<F> {
 /// The kinds of `ranks` ranks: `run` runs a rank, and `groups` are the program's process groups. The kind of the lowest rank comes first.
 ///
 /// # Panics
-/// There is no rank.
+/// If `ranks` is 0.
 pub fn kinds<F: Clone + PartialEq>(ranks: u32, groups: &[Vec<u32>], run: impl FnMut(u32) -> F) -> Vec<Kind<F>> {
     let places = places(ranks, groups);
     let lengths: Vec<usize> =
@@ -107,7 +107,7 @@ impl<F: Clone + PartialEq, R: FnMut(u32) -> F> Search<F, R> {
         self.rank_at.get(place).copied()
     }
 
-    /// What the rank at a place gives; nothing where no rank is.
+    /// The result of the rank at a place; `None` where there is no rank.
     fn at(&mut self, place: &[usize]) -> Option<F> {
         self.rank(place).map(|rank| self.of(rank))
     }
@@ -129,12 +129,12 @@ fn places(ranks: u32, groups: &[Vec<u32>]) -> Vec<Vec<usize>> {
             further[rank as usize].push(position);
         }
         let now = further.iter().collect::<BTreeSet<_>>().len();
-        // Others are made of those that are there.
+        // Other families are combinations of those before.
         if now > distinct {
             (places, distinct) = (further, now);
         }
     }
-    // What no group tells apart: copies of a model, of which only the gradients are the same.
+    // Ranks that no group distinguishes are copies of a model, such as those of data parallelism.
     let mut seen: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     if distinct < places.len() {
         for place in &mut places {
@@ -187,7 +187,7 @@ mod tests {
             for copy in 0..copies {
                 groups.push((0..parts).map(|part| rank(stage, copy, part)).collect());
             }
-            // What is flattened adds nothing.
+            // A flattened mesh adds no axis.
             groups.push((0..copies * parts).map(|at| stage * copies * parts + at).collect());
         }
         groups

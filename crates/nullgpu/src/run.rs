@@ -108,7 +108,7 @@ pub struct Process {
     pub rank: Option<u32>,
     /// How many there are.
     pub world_size: Option<u32>,
-    /// The ranks of each process group that it has made, if it was to imagine them.
+    /// The ranks of each process group that it has made, if it ran as one of imagined ranks.
     #[serde(default, skip_serializing)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub groups: Vec<Vec<u32>>,

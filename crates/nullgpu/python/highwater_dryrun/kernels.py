@@ -17,15 +17,15 @@ import torch
 from highwater_dryrun import core
 
 _NORM = 4.0
-"""An ordinary one: it takes the longest polynomial, and one squaring."""
+"""The norm of every matrix: it needs the longest polynomial, and one squaring."""
 _kept: "list[torch.library.Library]" = []
 
 
 def begin(
     count: "Callable[[torch.Tensor], int]", different: "Callable[[torch.Tensor], int]", note: "Callable[[str, str], None]"
 ) -> None:
-    """Has `nonzero` read what ``count`` says of a mask, from now on, and `coalesce` what ``different`` says of the places of a sparse
-    tensor; ``note`` is told which operator was told what besides."""
+    """From now on `nonzero` reads the number that ``count`` gives for a mask, and `coalesce` the number that ``different`` gives for a
+    sparse tensor; ``note`` gets the name of each other operator, and its assumption."""
     library = torch.library.Library("aten", "IMPL")
     _replace(library, "nonzero", _nonzero(count))
     get_kernel = getattr(torch.library, "get_kernel", None)
@@ -34,7 +34,7 @@ def begin(
         _replace(library, "linalg_matrix_exp", _matrix_exp(plain, note), with_keyset=True)
         plain = get_kernel("aten::_coalesce", "SparseCUDA")
         _replace(library, "_coalesce", _coalesce(plain, different), "SparseCUDA", with_keyset=True)
-    # With the library the replacements would go.
+    # The replacements last as long as the library object.
     _kept.append(library)
 
 
@@ -42,7 +42,7 @@ def _replace(
     library: "torch.library.Library", name: str, new: "Callable[..., Any]", device: str = "CUDA", **options: Any
 ) -> None:
     with warnings.catch_warnings():
-        # That a kernel is replaced, which is what is wanted.
+        # PyTorch warns that a kernel is replaced: this is intended.
         warnings.simplefilter("ignore")
         if "allow_override" in torch.library.Library.impl.__code__.co_varnames:
             options["allow_override"] = True
@@ -50,7 +50,7 @@ def _replace(
 
 
 def _nonzero(count: "Callable[[torch.Tensor], int]") -> "Callable[[torch.Tensor], torch.Tensor]":
-    """The places of what is not zero: as many as the values say."""
+    """The places of the elements that are not zero: as many as ``count`` gives."""
 
     def nonzero(mask: torch.Tensor) -> torch.Tensor:
         with torch._C.DisableTorchFunction():
@@ -75,7 +75,7 @@ def _matrix_exp(plain: Any, note: "Callable[[str, str], None]") -> "Callable[...
             count = matrices.numel() // (size * size) if size else 0
             answers = []
             if count == 1:
-                # Of a single one the norm is read first.
+                # The norm of a single matrix is read first.
                 norm = torch.full((1,), _NORM, dtype=matrices.dtype.to_real())
                 answers.append(bytes(norm.view(torch.uint8).tolist()))
             if size > 1 and count:
@@ -92,7 +92,7 @@ def _matrix_exp(plain: Any, note: "Callable[[str, str], None]") -> "Callable[...
 
 
 def _coalesce(plain: Any, different: "Callable[[torch.Tensor], int]") -> "Callable[..., torch.Tensor]":
-    """A sparse tensor's elements, those of one place added up: reads how many places there are."""
+    """A sparse tensor with the elements of each place added up: PyTorch reads the number of places."""
 
     def coalesce(keys: Any, tensor: torch.Tensor) -> torch.Tensor:
         with torch._C.DisableTorchFunction():

@@ -38,8 +38,8 @@ class Mirrors:
         return view
 
     def put(self, tensor: torch.Tensor, value: torch.Tensor, *, before: "int | None" = None, is_new: bool = False) -> None:
-        """Notes what a tensor holds. ``before`` is the version that it had before it was written, if something was there; nobody else
-        has seen the storage of a tensor that ``is_new``, which may be larger: that of different elements has room for all."""
+        """Notes the values of a tensor. ``before`` is the version that it had before it was written, if it had values. No other tensor
+        shares the storage of one that ``is_new``; the storage may be larger than the tensor, as the result of `torch.unique` has it."""
         storage = _storage(tensor)
         if storage is None:
             return
@@ -110,7 +110,7 @@ def may_be_kept(tensor: torch.Tensor) -> bool:
 
 
 def share_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors lie in one place."""
+    """Whether two tensors have one storage."""
     storage = _storage(one)
     there = _storage(other)
     return storage is not None and there is not None and storage._cdata == there._cdata

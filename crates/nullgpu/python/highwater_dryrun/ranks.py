@@ -50,7 +50,7 @@ def _imagine(module: Any) -> None:
     new_tagged_group = module._new_group_with_tag
 
     def noted_group(ranks: Any = None, *arguments: Any, **options: Any) -> Any:
-        # Meshes come here, too, whose module may have been there before this one.
+        # Device meshes call this, too; their module may have imported `new_group` before it was replaced.
         if ranks is not None:
             _groups.append([int(rank) for rank in ranks])
         return new_tagged_group(ranks, *arguments, **options)

@@ -167,7 +167,7 @@ class Values(TorchFunctionMode):
         return int(value.count_nonzero())
 
     def told_of_places(self, tensor: torch.Tensor) -> int:
-        """How many different places the elements of a sparse tensor have, of which no function of Python's may know."""
+        """The number of different places of a sparse tensor's elements; the call may come from inside an operator."""
         places = self._known(tensor._indices())
         if places is None:
             self.note_assumed("coalesce", "all elements differ")
@@ -175,7 +175,7 @@ class Values(TorchFunctionMode):
         return int(torch.unique(places, dim=1).shape[1])
 
     def note_assumed(self, what: str, how: str) -> None:
-        """Notes what an operator was told that no function of Python's may know."""
+        """Notes an assumption about an operator that may run inside another one."""
         self._reads.note(what, may_matter=True, assumed=how)
 
     def _known(self, tensor: torch.Tensor) -> "torch.Tensor | None":

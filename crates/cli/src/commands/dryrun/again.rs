@@ -42,8 +42,8 @@ pub(super) fn few(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> O
     run(first, outcome, cache, why, Watch { assume, ..first.watch.clone() })
 }
 
-/// Runs the script as each rank that may differ from those before, and says which ranks are of one kind, with the process of one of them.
-/// `None` if the first run did not get to its end, or used no GPU.
+/// The ranks of each kind, with the process of one of them: runs the script as each rank that may differ from those before.
+/// `None` if the first run did not get to its end, or did not use a GPU.
 pub(super) fn kinds(
     first: &Run<'_>,
     ranks: u32,
@@ -72,7 +72,7 @@ pub(super) fn kinds(
     Some(kinds.map(|kind| Kind { ranks: kind.ranks, ran: kind.ran, found: kind.found.map(|same| same.0) }).collect())
 }
 
-/// A process that equals those that ended like it and have the same peaks, each on its GPU.
+/// A process. It equals those that ended in the same way and have the same peaks, on the GPU that has most of each.
 #[derive(Clone)]
 struct SamePeaks(Process);
 

@@ -85,9 +85,9 @@ pub(crate) struct Args {
 /// The ranks that are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// So many, started together.
+    /// This number of ranks, started together.
     Started(u32),
-    /// Of those imagined one of each kind.
+    /// One of each kind of the imagined ranks.
     EachKind,
 }
 
@@ -118,7 +118,7 @@ impl Args {
         }
     }
 
-    /// Why `--ranks` and `--imagine-ranks` contradict each other, and the remedy; `None` if they can.
+    /// Why `--ranks` and `--imagine-ranks` contradict each other, and the remedy; `None` if they do not.
     pub(super) fn contradiction(&self) -> Option<(&'static str, &'static str)> {
         match (self.ranks, self.imagine_ranks) {
             (Some(Wanted::Started(_)), Some(_)) => Some((
@@ -133,7 +133,7 @@ impl Args {
         }
     }
 
-    /// How many ranks are imagined, if one of each kind is to be run.
+    /// The number of imagined ranks, if one of each kind is to be run.
     pub(super) fn each_kind_of(&self) -> Option<u32> {
         self.imagine_ranks.filter(|_| self.ranks == Some(Wanted::EachKind))
     }

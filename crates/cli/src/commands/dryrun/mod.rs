@@ -133,7 +133,7 @@ fn check_output(args: &Args) -> Result<(), Problem> {
     }
 }
 
-/// 0 if all is well, 1 if the card ran out of memory, 2 if the script failed, as any of its ranks.
+/// 0 if all is well, 1 if the GPU ran out of memory, 2 if the script failed, in any of its ranks.
 fn status(outcome: &Outcome, kinds: &[Kind<Option<Process>>]) -> ExitCode {
     let others = || kinds.iter().filter_map(|kind| kind.found.as_ref());
     let ended = |how: Ending| outcome.processes.iter().chain(others()).any(|process| process.how == how);

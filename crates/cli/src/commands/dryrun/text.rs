@@ -285,7 +285,7 @@ fn write_kinds(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// `0–3, 8, 12–15` for ranks in order, and where there are too many ranges the first of them.
+/// `0–3, 8, 12–15` for ranks in ascending order; only the first ranges where there are many.
 fn ranges(ranks: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
