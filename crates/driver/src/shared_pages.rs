@@ -1,12 +1,12 @@
 //! Where the driver puts small allocations: several in a page.
 //!
-//! What is smaller than [`GRANULARITY`] lies in a page of that size, rounded up to 512 bytes. It takes the smallest hole of all pages that is
-//! large enough, of equal ones that which has been as it is for the longest. If there is none, a page is opened, where an allocation of
-//! a whole page would lie; an empty page goes at once. The rest of a larger allocation's last page stays empty.
+//! An allocation smaller than [`GRANULARITY`] lies in a page of that size, rounded up to 512 bytes. It takes the smallest hole of all pages
+//! that is large enough; of equal holes, the one that has not changed for the longest time. If there is none, a page is opened, at the place
+//! of an allocation of a whole page; an empty page is released at once. The rest of a larger allocation's last page stays empty.
 //!
 //! # Source
-//! Read off an H100 (driver 580, CUDA 13.0): 15,000 calls of `cudaMalloc` and `cudaFree` at random, a half of them of less than a page,
-//! were all answered so; `testdata/driver/small.txt` has 2,000 of them.
+//! Recorded on an H100 (driver 580, CUDA 13.0): 15,000 random calls of `cudaMalloc` and `cudaFree`, half of them below a page, all follow
+//! this rule; `testdata/driver/small.txt` has 2,000 of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,22 +28,22 @@ pub struct SharedPages {
     changes: u64,
 }
 
-/// What became of a page when an allocation in it went.
+/// The state of a page after an allocation in it was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// There are others.
+    /// Other allocations lie in it.
     InUse,
-    /// The page that begins there is empty, and no longer one of these.
+    /// The page that begins at this address is empty, and no longer shared.
     Empty(u64),
 }
 
 impl SharedPages {
-    /// Whether an allocation of so many bytes shares a page.
+    /// Whether an allocation of this size shares a page.
     pub fn is_small(bytes: u64) -> bool {
         bytes < GRANULARITY
     }
 
-    /// An address for a small allocation in the pages that are there; `None` if it needs another page.
+    /// An address for a small allocation in the open pages; `None` if it needs another page.
     pub fn take(&mut self, bytes: u64) -> Option<u64> {
         let size = bytes.max(1).checked_next_multiple_of(UNIT)?;
         let &(length, _, base) = self.by_size.range((size, 0, 0)..).next()?;

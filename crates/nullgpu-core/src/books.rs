@@ -47,7 +47,7 @@ impl Books {
         })
     }
 
-    /// Memory in pages that it shares with nothing.
+    /// Memory in pages of its own.
     pub(crate) fn allocate_pages(&mut self, size: u64, capacity: u64) -> Option<u64> {
         let size = size.max(1).checked_next_multiple_of(GRANULARITY)?;
         if !self.take(size, capacity) {

@@ -76,8 +76,8 @@ fn has_real_kernel(length: u64, is_double: bool) -> bool {
     }
 }
 
-/// The complex numbers that `lines` real lines want in each of `plans` plans: lines of even length as complex ones of half their length, those
-/// of odd length two at a time.
+/// The complex numbers that `lines` real lines need in each of `plans` plans: lines of even length as complex ones of half their length,
+/// lines of odd length two at a time.
 fn of_real(length: u64, lines: u64, plans: u64, is_double: bool) -> u64 {
     let prime = largest_prime_factor(length);
     let is_many = prime == 2 && length <= 1 << 16 && lines.saturating_mul(plans) > MANY;
@@ -94,7 +94,7 @@ fn of_real(length: u64, lines: u64, plans: u64, is_double: bool) -> u64 {
     }
 }
 
-/// The complex numbers that so many complex lines want.
+/// The complex numbers that complex lines need.
 fn of_complex(length: u64, lines: u64, lies_across: bool) -> u64 {
     let numbers = length.saturating_mul(lines);
     match largest_prime_factor(length) {
@@ -109,15 +109,16 @@ fn of_complex(length: u64, lines: u64, lies_across: bool) -> u64 {
     }
 }
 
-/// The workspace of a plan: as its most demanding dimension wants it.
+/// The workspace of a plan: as large as the dimension that needs most.
 ///
 /// # Source
 /// cuFFT 12.0 on an H100, 9,273 plans of one to three dimensions, 340 lengths from 2 to 524,288 and one to 8,192 transforms at once
-/// (`recipes/fourier.py`): within 2 % or 2,000 bytes for all but 52. These are complex lines of about ten thousand, and double precision.
+/// (`recipes/fourier.py`): within 2 % or 2,000 bytes for all but 52, which are complex lines of about ten thousand, and plans in double
+/// precision.
 fn workspace_bytes(form: Form, kind: i32, sizes: &[u64], batch: u64) -> u64 {
     let Some((&last, others)) = sizes.split_last() else { return 0 };
     let rows = others.iter().fold(1, |rows: u64, &length| rows.saturating_mul(length));
-    // Of what comes from real numbers, half is known from the other half.
+    // The transform of real numbers is symmetric: half of it is stored.
     let columns = if form == Form::Complex { last } else { last / 2 + 1 };
     let of_last = match form {
         Form::Complex => of_complex(last, rows.saturating_mul(batch), false),

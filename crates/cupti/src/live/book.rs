@@ -23,7 +23,7 @@ pub(crate) struct Book {
     libraries: FxHashMap<String, u32>,
     pythons: FxHashMap<PythonStack, u32>,
     managed: usize,
-    /// Functions that were launched by calls that are recorded.
+    /// Functions that recorded calls have launched.
     launched: FxHashSet<u64>,
     /// The last that was noted of each pool.
     pools: FxHashMap<u64, Event>,

@@ -37,7 +37,7 @@ pub(crate) enum What {
     Waits,
     /// Changes the free memory by an amount that has to be measured.
     Changes(Kind),
-    /// The same where it launches a function for the first time, which may need more local memory: the place of the function.
+    /// The first launch of a function changes it, which may need more local memory: the place of the function among the arguments.
     Launches { function: usize },
 }
 
