@@ -1,4 +1,4 @@
-//! What the lines of a recording show: how work is divided among ranks, and which recording is of another program.
+//! How work is divided among ranks, and which recording is of another program, by the lines of its frames.
 
 use std::collections::BTreeMap;
 
@@ -60,13 +60,13 @@ pub(crate) fn found(snapshot: &Snapshot) -> Vec<String> {
     WAYS.iter().zip(found).filter(|(_, found)| *found).map(|(way, _)| (*way).to_owned()).collect()
 }
 
-/// Of the bytes that a rank requests in an iteration, so many percent are at lines that most ranks have, or it runs something else.
+/// A rank with a smaller share of its requested bytes per iteration at lines that most ranks have runs another program.
 const SHARED_PERCENT: u128 = 10;
-/// Where most ranks share fewer, they do not run one program, and none of them is alone.
+/// Where half of the ranks or fewer have this share, the job is not one program, and no rank is an exception.
 const USUAL_PERCENT: u128 = 50;
 
-/// Recordings of a program that the others do not run, by their place: neither lines nor parameters are theirs. Stages of a pipeline may have
-/// little in common, and so may ranks with roles of their own.
+/// Recordings of a program that the others do not run, by their place: they share neither lines nor parameters with the others. Stages of a
+/// pipeline may have little in common, and so may ranks with roles of their own: such jobs have none.
 pub(crate) fn alone(digests: &[Digest]) -> Vec<usize> {
     let has_roles =
         digests.iter().filter_map(|digest| digest.manifest.as_ref()).any(|manifest| manifest.role.is_some());

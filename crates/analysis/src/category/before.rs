@@ -179,8 +179,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// Whether one of the two had what is gone by now, and was filled later: such a pair tells little, for a model's last segment is
-    /// always followed by one that was reserved for something else.
+    /// Whether exactly one of the two held other blocks at first and was filled again later. Such a pair shows little: a model's last
+    /// segment is always followed by one that was reserved for something else.
     fn is_filled_beside(&self, other: &Self) -> bool {
         (self.fresh == 0) != (other.fresh == 0)
     }
@@ -367,7 +367,7 @@ impl<'a> Labelling<'a> {
 /// Segments further apart than this are no neighbours.
 const APART: u64 = 64 << 20;
 
-/// What a change between neighbours costs; one beside a segment that was filled later; and one between segments that are no neighbours.
+/// The cost of a change between neighbours; of one beside a segment that was filled later; of one between segments far apart.
 const CHANGE: f64 = 1.0;
 const CHANGE_FILLED: f64 = 0.3;
 const CHANGE_APART: f64 = 0.1;

@@ -352,7 +352,7 @@ impl Pairing {
         self.fed.is_like(size_bytes, stack)
     }
 
-    /// Whether a place makes what is fed elsewhere than right after a backward pass.
+    /// Whether a place makes inputs of the model elsewhere than right after a backward pass.
     pub(crate) fn feeds_at(&self, stack: StackId, size_bytes: u64) -> bool {
         self.fed.is_made_at(stack, size_bytes)
     }

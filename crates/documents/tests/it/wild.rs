@@ -212,10 +212,10 @@ fn all_snapshots() -> Vec<PathBuf> {
     with_truth.chain(more.filter(|path| path.to_string_lossy().contains(".pickle"))).collect()
 }
 
-/// A lifetime, what it was decided to be, and the phase of its own stack.
+/// A lifetime, its decided category, and the phase of its own stack.
 type Row<'a> = (&'a Lifetime, Decided, Option<Phase>);
 
-/// What no answer may say, whatever the recording: by the phases of the stacks alone, without a rule of the categories.
+/// The first invariant of categories that an answer breaks. They hold for every recording, and use the phases of the stacks alone.
 fn broken_invariant(analysis: &Analysis<'_>) -> Option<String> {
     let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
     analysis.devices.iter().find_map(|device| {

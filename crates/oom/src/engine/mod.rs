@@ -53,7 +53,7 @@ pub struct EngineLog {
     pub kv_cache_setting_bytes: Option<u64>,
     /// CUDA graphs are off.
     pub is_eager: Option<bool>,
-    /// It compiled the model, as at a first start: there was no cache of `torch.compile`.
+    /// It compiled the model, as at a first start: the cache of `torch.compile` was empty.
     pub compiles: bool,
     /// Sleep mode is on.
     pub has_sleep_mode: bool,

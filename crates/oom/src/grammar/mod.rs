@@ -129,7 +129,7 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
     let short = || is_error && !lower.contains("warn") && clauses.iter().any(|clause| shortage(clause));
     let failed = is_beyond || clauses.iter().any(|clause| lack(clause) || request(clause)) || code() || short();
     failed.then(|| {
-        // A flag that the line advises names another place than the failure's.
+        // A flag in the line's advice may name another place than the failure's.
         let named: Vec<&str> = lower.split(' ').filter(|word| !word.starts_with("--")).collect();
         let named = named.join(" ");
         let place = PLACES.iter().find(|(words, _)| named.contains(words)).map_or(Place::Unknown, |(_, place)| *place);
@@ -173,7 +173,7 @@ fn lack(clause: &[&str]) -> bool {
     (0..clause.len()).any(|at| {
         let rest = &clause[at..];
         let after = match rest {
-            // Such resources and such space may be of anything: GPUs of a cluster, a disk.
+            // Resources and space may belong to anything: GPUs of a cluster, a disk.
             ["not", "enough", after @ ..] | ["insufficient", after @ ..] if is_of_anything(after) => return false,
             ["out", "of", after @ ..] | ["not", "enough", after @ ..] | ["insufficient", after @ ..] => after,
             ["oom", after @ ..] => {

@@ -280,7 +280,7 @@ pub(super) const OTHER_REASONS: [&str; 23] = [
     "% of free",
     "benchmark choice",
     "cl_success",
-    // Not memory is what was not given.
+    // A resource other than memory was refused.
     "placement group",
     "cpu resources",
     "server port",

@@ -22,7 +22,7 @@ pub(super) struct Fed {
     sizes: FxHashSet<u64>,
     /// Places that make several of a size so.
     places: FxHashSet<(StackId, u64)>,
-    /// The same where one is: what is fed may be as large as a parameter, and follow a backward pass whose gradients accumulate.
+    /// Places that make at least one: an input may be as large as a parameter, and follow a backward pass whose gradients accumulate.
     once: FxHashSet<(StackId, u64)>,
     /// The sizes of what modules make and the program holds beyond the backward pass: the model's outputs.
     outputs: FxHashSet<u64>,
