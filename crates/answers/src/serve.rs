@@ -61,7 +61,7 @@ pub fn answer(asked: Asked) -> Result<ServeView, Problem> {
     Ok(view)
 }
 
-/// What was asked, the pasted command line included.
+/// The question with the words of the pasted command line.
 struct Read {
     settings: Settings,
     release: Release,
@@ -83,7 +83,7 @@ impl Read {
     }
 }
 
-/// The model, and the rest of the question in the words of the calculator's address.
+/// The model, and the rest of the question as parameters of the calculator's address.
 ///
 /// # Errors
 /// If the engine, the GPU or a flag is unknown, or flags contradict each other.

@@ -60,7 +60,7 @@ pub struct Estimate {
     pub assumptions: Vec<String>,
 }
 
-/// What [`Estimate::of_sums`] is made from.
+/// The input of [`Estimate::of_sums`], in bytes but for the number of parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sums {
     pub(crate) parameters: u64,

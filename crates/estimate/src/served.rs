@@ -40,7 +40,7 @@ pub struct ServedShape {
 pub struct ServedLayer {
     /// What it keeps.
     pub cache: LayerCache,
-    /// What it keeps in an engine where no layer takes the keys and values of an earlier one.
+    /// Its cache in an engine where no layer uses the keys and values of an earlier one.
     pub own: LayerCache,
     /// Whether its MLP is a mixture of experts.
     pub has_experts: bool,

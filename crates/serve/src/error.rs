@@ -68,7 +68,7 @@ pub enum ServeError {
         /// The release that brought it.
         since: String,
     },
-    /// This release has vLLM's newer engine alone.
+    /// This release of vLLM has only the newer engine.
     #[error("vllm {0} does not have the older engine, V0: it ended with 0.10")]
     NoV0(String),
     /// The engine does not serve this kind of model.

@@ -13,7 +13,7 @@ use crate::error::ServeError;
 use crate::same::same_in;
 use crate::version::{Engine, Release, Version, short};
 
-/// Since when vLLM has no older engine: 0.11 has no `vllm/worker/worker.py`.
+/// The first vLLM without the older engine, V0: 0.11 does not have `vllm/worker/worker.py`.
 const V0_UNTIL: Version = Version::new(0, 11, 0);
 /// No count is larger.
 const MOST: u64 = 1 << 32;
@@ -462,7 +462,7 @@ impl Settings {
     /// The GPU: the one that was named, else one of `--gpu-memory`, else the usual one.
     ///
     /// # Errors
-    /// If there is no such GPU.
+    /// If the GPU is unknown.
     pub fn gpu(&self, named: Option<&str>) -> Result<CardOrSize, NeitherCardNorSize> {
         match (named, self.total_bytes) {
             (Some(named), _) => CardOrSize::parse(named),

@@ -32,7 +32,7 @@ pub struct Model {
     pub heads: u64,
     /// Each layer's cache.
     pub layers: Vec<LayerCache>,
-    /// The same where no layer takes the keys and values of an earlier one.
+    /// The same in an engine where no layer uses the keys and values of an earlier one.
     pub own_layers: Vec<LayerCache>,
     /// Layers that predict tokens after the next, for a drafter.
     pub predicting_layers: u64,

@@ -2,7 +2,7 @@
 //!
 //! # Source
 //! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
-//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels. Its pools have a place for every layer, also for those that take the
+//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels. Its pools have a place for every layer, also for those that use the
 //! keys and values of an earlier one (Gemma 3n and 4): only `models/` reads `num_kv_shared_layers`.
 
 use highwater_estimate::LayerCache;

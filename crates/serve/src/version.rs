@@ -166,10 +166,10 @@ impl Release {
         Ok(Release { engine, written: written.map(short), version, is_v0, is_ik })
     }
 
-    /// The newest release of vLLM's older engine that was compared with logs, where only the engine was named.
+    /// The newest release of vLLM's older engine that was compared with logs: the usual one where no release is named.
     const LAST_V0: Version = Version::new(0, 8, 5);
 
-    /// The same release, and the older engine or the newer one as somebody says.
+    /// The same release with the older or the newer engine, unless its name says which.
     #[must_use]
     pub fn with_v0(mut self, is_v0: Option<bool>) -> Release {
         self.is_v0 = self.is_v0.or(is_v0);
@@ -198,7 +198,7 @@ impl Release {
     }
 }
 
-/// As [`Release::parse`] reads it.
+/// The text that [`Release::parse`] reads.
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let written = self.written.as_deref().unwrap_or_default();

@@ -70,7 +70,7 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Attention of every query to every key, with nothing else about it.
+    /// Attention of every query to every key, without mask, dropout or cache.
     pub(crate) fn plain(dims: HeadDims, [batch, queries, keys]: [Dim; 3], attention: Attention) -> Plan<'static> {
         Plan {
             dims,

@@ -213,8 +213,9 @@ impl Model for NetworkModel {
 
 /// A language model with encoders of images before it.
 pub(crate) struct WithTowers {
-    /// Those that run.
+    /// The encoders that run.
     towers: Vec<StageModel>,
+    /// Encoders that hold their weights and do not run.
     _idle: Vec<StageModel>,
     inner: Box<dyn Model>,
 }

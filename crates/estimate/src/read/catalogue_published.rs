@@ -310,7 +310,7 @@ fn encoder(kind: &str, hidden: u64, layers: u64, heads: u64, positions: u64) -> 
         "intermediate_size": 4 * hidden, "vocab_size": vocab, "max_position_embeddings": positions, "type_vocab_size": types})
 }
 
-/// A Gemma 4 with an encoder of sound: every so many layers one sees all tokens.
+/// A Gemma 4 with an encoder of sound: one in `every` layers attends to all tokens.
 fn gemma_4_small(mut text: Value, every: u64) -> Value {
     let layers = text["num_hidden_layers"].as_u64().unwrap_or(0);
     let kind = |layer: u64| if layer.is_multiple_of(every) { "full_attention" } else { "sliding_attention" };

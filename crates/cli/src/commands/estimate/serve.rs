@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     output::print(args.format, &view, |_| serve_text::document(&view))
 }
 
-/// What is asked.
+/// The question that the arguments ask.
 ///
 /// # Errors
 /// If there is an option that engines do not have, or the log cannot be read.

@@ -48,7 +48,7 @@ fn inputs(args: &Args) -> Result<Vec<(String, String)>, Problem> {
     Ok(model.into_iter().flatten().map(owned).chain(asked).collect())
 }
 
-/// A model by its name, or by what its files say.
+/// A model by its name, or by the contents of its files.
 fn model_words(given: &str) -> Result<Vec<(&'static str, String)>, Problem> {
     Ok(match model::find(given)? {
         Model::Named(name) => vec![("model", name)],
