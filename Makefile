@@ -24,7 +24,7 @@ PUBLISHED = $(sort $(shell sed -n 's/^name = "\(highwater[a-z-]*\)"$$/\1/p' $$(g
 # The environment of the Python package's tests.
 VENV := target/venv
 
-# Bytecode is kept, also on machines that are told to keep none: compiling PyTorch's takes half of a dry run's processor time.
+# Keeps bytecode even where the environment forbids it: compiling PyTorch's takes half of a dry run's processor time.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
@@ -146,7 +146,7 @@ test: summary-begins downloads-begin tools formatting scripts recipes licences p
 summary-begins:
 	@rm -f $(SKIPPED)
 
-# What the last checks need from the network comes while the first ones compile. Where it does not, they try again, and say why.
+# Downloads of the last checks run while the first ones compile. If one fails, the check tries it again and says why.
 DOWNLOADING := target/downloading
 downloads-begin:
 	@mkdir -p target && touch $(DOWNLOADING)

@@ -50,7 +50,7 @@ export class QuietPage {
     return this.#ask('Page.navigate', {url});
   }
 
-  /** Has a function without arguments run in every page from now on, before its own programs. */
+  /** Runs a function without arguments in every page from now on, before the page's own programs. */
   async before(work) {
     await this.#ask('Page.enable', {});
     await this.#ask('Page.addScriptToEvaluateOnNewDocument', {source: `(${work})()`});
@@ -63,7 +63,7 @@ export class QuietPage {
     return result.value;
   }
 
-  /** The value of such a function once it is one that counts as true. */
+  /** The first value of a function without arguments that counts as true. */
   async value(work) {
     const end = Date.now() + WAIT_MS;
     for (;;) {

@@ -8,8 +8,8 @@
 // and the 95th percentile of a frame while zooming, panning, pointing and scrubbing; the memory of the page's
 // process, and what an empty page's has. --large adds files of five and ten million entries. --dry prints only.
 //
-// Nothing listens to the page: playwright's debugger has every function that it traces parsed once more. The browser has run for some
-// seconds, as a person's has: for so long Chromium 156 loads pages of its own on both cores, which took 0.3 s from the first picture.
+// No debugger is attached: with playwright's, the browser parses every traced function once more. The browser has run for some seconds
+// before, as a person's has: Chromium 156 first loads pages of its own on both cores, which delayed the first picture by 0.3 s.
 
 import {execFileSync, spawn} from 'node:child_process';
 import {existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync} from 'node:fs';
@@ -42,7 +42,7 @@ const FILES = [
 /** First picture and state view, in seconds. */
 const BUDGETS = {'100,000, hostile lifetimes': [0.5], '1,000,000': [1, 1], '5,000,000': [2.5], '10,000,000': [5]};
 
-/** Until a browser has loaded its own pages. */
+/** The time in which a browser loads its own pages. */
 const SETTLED_MS = 3000;
 
 /** Rounds of what starts anew each time. */

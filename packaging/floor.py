@@ -74,7 +74,7 @@ def needs(elf: bytes) -> tuple[tuple[int, ...], list[str]]:
         path = Path(directory) / "elf"
         path.write_bytes(elf)
         headers = objdump("-p", path)
-        # A static program has no table of what it asks for, and objdump fails.
+        # A static program has no table of dynamic symbols, and objdump fails.
         symbols = objdump("-T", path) if "Dynamic Section:" in headers else ""
     wanted = [line for line in symbols.splitlines() if "*UND*" in line]
     versions = [tuple(map(int, one.split("."))) for one in re.findall(r"GLIBC_([0-9.]+)", "\n".join(wanted))]

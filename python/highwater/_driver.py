@@ -138,7 +138,7 @@ def _directories() -> list[Path]:
 
 
 def _used_before() -> list[tuple[int, int]]:
-    """Memory in use on each device that is not this process's, but for PyTorch's segments if it has some already."""
+    """Memory in use on each device by other processes, plus PyTorch's segments of this one."""
     cuda = _torch.torch().cuda
     found = []
     for device, index in _indexes():

@@ -37,7 +37,7 @@ pub(crate) struct Shelved {
     path: Option<PathBuf>,
     /// What it was like when it was first opened.
     stamp: Arc<Mutex<Option<Stamp>>>,
-    /// Bytes that were read of it.
+    /// Bytes read of the file so far.
     taken: Arc<AtomicU64>,
     /// Everything, while it is open.
     shown: Mutex<Option<Reading<Shown>>>,

@@ -251,8 +251,8 @@ fn a_table_that_cannot_be_written_leaves_no_other() {
     assert_eq!(tree(&out), [""; 0]);
 }
 
-/// Whatever is there when an export is killed is the file of an export that was not, to the byte; and a recording that is listed in
-/// `snapshots` is there with all of its tables.
+/// A file that a killed export leaves equals that of a whole export, to the byte; and a recording that is listed in `snapshots` has all
+/// of its tables.
 #[test]
 fn an_export_that_is_killed_leaves_whole_tables_only() {
     const RANKS: usize = 12;
@@ -273,7 +273,7 @@ fn an_export_that_is_killed_leaves_whole_tables_only() {
     let all = tree(&whole).len();
     assert_eq!(all, tables * RANKS);
     let out = folder.path().join("out");
-    // Into an empty folder, then over what the export before left.
+    // Into an empty folder, then over the files of the export before.
     for (files, more) in [(1, &[][..]), (all / 2, &["--force"]), (all - 1, &["--force"]), (1, &["--force"])] {
         let mut child = export(&out, more);
         while !out.is_dir() || tree(&out).len() < files {
@@ -284,7 +284,7 @@ fn an_export_that_is_killed_leaves_whole_tables_only() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What is hidden was on its way to its place, where files without a name cannot be made.
+        // Where files without a name cannot be made, a hidden file was being written.
         let left: Vec<_> = tree(&out).into_iter().filter(|path| path.ends_with(".parquet")).collect();
         for path in &left {
             assert_eq!(fs::read(out.join(path)).unwrap(), fs::read(whole.join(path)).unwrap(), "{path}");

@@ -134,7 +134,7 @@ fn colours_are_where_they_are_asked_for_and_nowhere_else() {
 /// Environment variables, with their values.
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-/// What a command writes with these variables, on a terminal and into pipes: standard output and error in one.
+/// The output of a command with these variables, on a terminal and into a pipe: standard output and error together.
 fn on_terminal_and_piped(words: &[&str], variables: Variables<'_>) -> [String; 2] {
     const BOTH: &str = "import os, pty, subprocess, sys\n\
         run = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)\n\
@@ -158,7 +158,7 @@ fn on_terminal_and_piped(words: &[&str], variables: Variables<'_>) -> [String; 2
     [terminal.to_owned(), piped.to_owned()]
 }
 
-/// <https://no-color.org/> and <https://bixense.com/clicolors/>: an answer, an error, and what the parser itself prints.
+/// <https://no-color.org/> and <https://bixense.com/clicolors/>: an answer, an error, and the parser's own texts.
 #[test]
 fn each_switch_of_colour_does_what_its_standard_says() {
     let commands: [&[&str]; 5] = [
