@@ -100,7 +100,7 @@ pub struct AgainView<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindView<'a> {
-    /// They, in order.
+    /// Their numbers, ascending.
     pub ranks: &'a [u32],
     /// The one that ran; null if the run was ended before it.
     pub process: Option<AgainView<'a>>,
