@@ -394,7 +394,7 @@ fn sglang_host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
         let larger = Step::new(
             "larger-host-cache",
             "make the host's part larger than the GPU's, or serve without it",
-            "a ratio above 1 is",
+            "the ratio has to be above 1",
         )
         .with("--hicache-ratio 2, or no --enable-hierarchical-cache");
         return (because(Cause::Limit, text), vec![larger]);
