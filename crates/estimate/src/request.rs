@@ -62,7 +62,7 @@ impl Explained for RequestError {
                 "leave out `--quantise`, or give the configuration of the model before it was quantised".to_owned(),
             ),
             RequestError::Unknown { name: "gpu", .. } => Some(
-                "`--fit 16GiB` and, with `--serve`, `--gpu-memory 16GiB` take any other GPU by its memory".to_owned(),
+                "give any other GPU by its memory: `--fit 16GiB`, or `--gpu-memory 16GiB` with `--serve`".to_owned(),
             ),
             _ => None,
         }
