@@ -52,7 +52,7 @@ pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
     ages
 }
 
-/// The pieces of the highest long hole. Some segments in it may have been released, so it lies in several.
+/// The pieces of the highest long hole: several where segments in it were released.
 fn hole(pieces: &[&[Region]]) -> Option<Range<usize>> {
     let mut next = 0;
     let runs = pieces.chunk_by(|a, b| crosses_chunks(a) && crosses_chunks(b)).map(|run| {

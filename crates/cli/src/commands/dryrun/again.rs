@@ -72,7 +72,7 @@ pub(super) fn kinds(
     Some(kinds.map(|kind| Kind { ranks: kind.ranks, ran: kind.ran, found: kind.found.map(|same| same.0) }).collect())
 }
 
-/// A process. It equals those that ended in the same way and have the same peaks, on the GPU that has most of each.
+/// A process. It equals those that ended in the same way and have the same peaks, on the GPU that reserved most.
 #[derive(Clone)]
 struct SamePeaks(Process);
 
