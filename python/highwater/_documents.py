@@ -23,7 +23,7 @@ class Document(dict[str, Any]):
         return f"<highwater.{type(self).__name__}: {first}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        pretty(printer, self, self.text)
+        pretty(printer, self, lambda: self.text)
 
     def _repr_html_(self) -> str:
         return preformatted(self.text)

@@ -27,7 +27,7 @@ class _Shown:
         return self.text
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        pretty(printer, self, self.text)
+        pretty(printer, self, lambda: self.text)
 
     def _repr_html_(self) -> str:
         return preformatted(self.text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 FONT = "font-family: Menlo, 'DejaVu Sans Mono', Consolas, monospace"
@@ -26,10 +26,10 @@ def preformatted(text: str) -> str:
     return f'<pre style="{PREFORMATTED}">{html.escape(text)}</pre>'
 
 
-def pretty(printer: Any, shown: object, text: str) -> None:
-    """Prints ``text`` in IPython for an object; inside a list or a dict, prints the single line of ``repr``."""
+def pretty(printer: Any, shown: object, text: Callable[[], str]) -> None:
+    """Prints the text of an object in IPython; inside a list or a dict, prints the single line of ``repr``."""
     is_inside = len(getattr(printer, "stack", ())) > 1
-    printer.text(repr(shown) if is_inside else text.rstrip("\n"))
+    printer.text(repr(shown) if is_inside else text().rstrip("\n"))
 
 
 def picture(svg: str, label: str, width: int) -> str:

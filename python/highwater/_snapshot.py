@@ -221,7 +221,7 @@ class Snapshot:
         from highwater._html import pretty
         from highwater._notebook import LINE
 
-        pretty(printer, self, self._native.report_text(self.name, LINE))
+        pretty(printer, self, lambda: self._native.report_text(self.name, LINE))
 
     def _repr_html_(self) -> str:
         from highwater._notebook import html

@@ -135,7 +135,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return html.table(*self._shown())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        html.pretty(printer, self, html.text_table(*self._shown()))
+        html.pretty(printer, self, lambda: html.text_table(*self._shown()))
 
     def _shown(self) -> tuple[list[str], list[list[html.Cell]], str]:
         """Titles, the first rows, and how many more there are."""

@@ -12,6 +12,7 @@ from typing import Any
 import highwater
 import pytest
 from conftest import recording
+from highwater._html import pretty
 
 PLAIN_TAGS = {"br", "code", "details", "div", "iframe", "img", "p", "pre", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"}
 """Those that a notebook which is not trusted keeps, and the frame, whose words it keeps."""
@@ -130,6 +131,8 @@ def test_a_workspace_that_is_not_trusted_shows_the_same_as_plain_text(one: Any) 
     one._repr_pretty_(alone, False)
     one._repr_pretty_(inside, False)
     assert inside.written == repr(one)
+    # The text of each of a list's objects is not made: it may be a report of a large file.
+    pretty(inside, one, lambda: pytest.fail("made for a single line"))
     # No control character of a name in it, nor a style.
     assert all(c.isprintable() for c in alone.written.replace("\n", ""))
     known = re.compile(r"\d+\.\d+ [KMG]iB|[a-z_0-9]+\.py:\d+")

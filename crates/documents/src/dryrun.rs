@@ -102,7 +102,7 @@ pub struct AgainView<'a> {
 pub struct KindView<'a> {
     /// Their numbers, ascending.
     pub ranks: &'a [u32],
-    /// The one that ran; null if the run was ended before it.
+    /// The one that ran; null if it did not run, or ended before it used the GPU.
     pub process: Option<AgainView<'a>>,
 }
 

@@ -100,10 +100,9 @@ impl Command {
         // The engine's own words: those after its name; a container may have its flags alone.
         let named = |word: &str| {
             let last = word.rsplit('/').next().unwrap_or(word);
-            let found = PROGRAMS
+            PROGRAMS
                 .iter()
-                .find(|(name, _)| last == *name || word.contains("vllm.entrypoints") && *name == "vllm.entrypoints");
-            found.map(|(_, engine)| *engine)
+                .find(|(name, _)| last == *name || word.contains("vllm.entrypoints") && *name == "vllm.entrypoints")
         };
         for word in words {
             if let Some(value) = word.strip_prefix("VLLM_USE_V1=") {
@@ -113,8 +112,8 @@ impl Command {
                 settings.flashinfer_sampler = Some(value == "1");
             }
         }
-        let program = words.iter().enumerate().find_map(|(at, word)| named(word).map(|engine| (at, engine)));
-        command.engine = program.map(|(_, engine)| engine);
+        let program = words.iter().enumerate().find_map(|(at, word)| named(word).map(|program| (at, program)));
+        command.engine = program.map(|(_, (_, engine))| *engine);
         let start = program.map_or(0, |(at, _)| at + 1);
         let mut words = words[start..].iter().map(String::as_str).peekable();
         while let Some(word) = words.next() {
@@ -163,6 +162,10 @@ impl Command {
                 },
             }
         }
+        // The other programs of an engine serve several sequences unless told otherwise.
+        if program.is_some_and(|(_, (name, _))| *name == "llama-cli") {
+            settings.sequences.get_or_insert(1);
+        }
         Ok(command)
     }
 }
@@ -202,7 +205,8 @@ mod tests {
             (command.engine, settings.max_len, settings.gpu_layers),
             (Some(Engine::LlamaCpp), Some(32768), Some(99))
         );
-        assert_eq!((settings.flash, settings.said.len()), (Some(true), 5));
+        assert_eq!((settings.flash, settings.said.len(), settings.sequences), (Some(true), 5, None));
+        assert_eq!(read("llama-cli -m a.gguf -c 65536").1.sequences, Some(1), "not a server");
     }
 
     #[test]

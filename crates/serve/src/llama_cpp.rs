@@ -41,7 +41,7 @@ impl Streams {
         let usual = if question.release.is_ik { 1 } else { SLOTS };
         let sequences = settings.sequences.unwrap_or(usual).max(1);
         let count = if settings.unified || settings.sequences.is_none() { 1 } else { sequences };
-        Streams { sequences, count, cells: (context / count).next_multiple_of(CELLS) }
+        Streams { sequences, count, cells: (context / count).max(1).next_multiple_of(CELLS) }
     }
 }
 

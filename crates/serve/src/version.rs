@@ -169,9 +169,12 @@ impl Release {
     /// The newest release of vLLM's older engine that was compared with logs: the usual one where no release is named.
     const LAST_V0: Version = Version::new(0, 8, 5);
 
-    /// The same release with the older or the newer engine, unless its name says which.
+    /// The same release of vLLM with the older or the newer engine, unless its name says which; other engines have no such choice.
     #[must_use]
     pub fn with_v0(mut self, is_v0: Option<bool>) -> Release {
+        if self.engine != Engine::Vllm {
+            return self;
+        }
         self.is_v0 = self.is_v0.or(is_v0);
         if self.is_v0 == Some(true) && self.written.is_none() {
             self.version = Self::LAST_V0;
@@ -247,6 +250,13 @@ mod tests {
             assert_eq!(Release::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Release { is_v0: Some(true), ..Release::parse("vllm@0.8").unwrap() }.to_string(), "vllm@0.8+v0");
+        for text in ["sglang", "llama.cpp"] {
+            assert_eq!(
+                Release::parse(text).unwrap().with_v0(Some(true)),
+                Release::parse(text).unwrap(),
+                "vLLM's choice"
+            );
+        }
         assert!(Release::parse("llama.cpp@ik").unwrap().is_ik);
         assert!(!Release::parse("vllm@0.30").unwrap().is_checked());
         assert_eq!(Release::parse("tgi").unwrap_err().to_string(), "unknown engine `tgi`");

@@ -159,7 +159,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         }
     }
     let peak = ranks.first().map_or(0, |rank: &Rank| rank.activation_peak_bytes);
-    account.assumed.extend(profile::assumed_of_first(question, peak));
+    account.assumed.extend(profile::assumed_of_first(question, &filled, peak));
     account.ranks = ranks;
     capacity(question, &filled, &mut account, &blocks, &layouts);
     account.refusal = too_small(question, &filled).or_else(|| refusal(question, &filled, &account));

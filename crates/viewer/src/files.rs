@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 /// More files than a page has room for.
 const MAX_FILES: usize = 256;
 
-/// A file that is not a snapshot fails long before so many bytes are read of it.
+/// A pickle that is not a snapshot fails long before so many bytes are read of it. A text may be read to its end first.
 const PROMISING_BYTES: u64 = 1 << 20;
 
 /// So many files that can be read again are open at a time.
@@ -37,7 +37,7 @@ pub(crate) struct Shelved {
     path: Option<PathBuf>,
     /// What it was like when it was first opened.
     stamp: Arc<Mutex<Option<Stamp>>>,
-    /// Bytes read of the file so far.
+    /// Bytes read of the file so far, if it is not a text.
     taken: Arc<AtomicU64>,
     /// Everything, while it is open.
     shown: Mutex<Option<Reading<Shown>>>,
@@ -93,15 +93,25 @@ pub(crate) struct Shelf {
 
 /// Either of what can be read.
 enum Source {
-    File(File, Arc<AtomicU64>),
+    File {
+        file: File,
+        taken: Arc<AtomicU64>,
+        /// Whether it begins as JSON or HTML does, once that is known.
+        is_text: Option<bool>,
+    },
     Pipe(io::Stdin),
 }
 
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::File(file, taken) => {
-                file.read(buffer).inspect(|&count| _ = taken.fetch_add(count as u64, Ordering::Relaxed))
+            Self::File { file, taken, is_text } => {
+                let count = file.read(buffer)?;
+                let begins_as_text = || buffer.first().is_some_and(|byte| b"{[< \t\r\n".contains(byte));
+                if !*is_text.get_or_insert_with(begins_as_text) {
+                    taken.fetch_add(count as u64, Ordering::Relaxed);
+                }
+                Ok(count)
             }
             Self::Pipe(pipe) => pipe.read(buffer),
         }
@@ -203,7 +213,7 @@ impl Shelf {
                 .hint("stop `highwater view` and start it again"));
             }
             *stamp = now;
-            Ok(Source::File(opened, taken))
+            Ok(Source::File { file: opened, taken, is_text: None })
         });
         reading
     }
@@ -276,9 +286,9 @@ impl Shelf {
         self.files().iter().map(|file| file.progress()).collect()
     }
 
-    /// Whether any file is a snapshot by all signs, read to its end or not.
+    /// Whether any file that is still being read is a snapshot by all signs.
     pub(crate) fn is_promising(&self) -> bool {
-        self.files().iter().any(|file| file.is_promising())
+        self.files().iter().any(|file| file.is_promising() && matches!(file.progress(), Progress::Reading))
     }
 
     /// What there is.

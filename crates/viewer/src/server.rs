@@ -93,7 +93,7 @@ impl Viewer {
                 return None;
             }
             // The browser opens meanwhile.
-            if self.served.shelf.is_promising() && states.iter().any(|state| matches!(state, Progress::Reading)) {
+            if self.served.shelf.is_promising() {
                 return None;
             }
             let failures = states.iter().map(|state| match state {

@@ -38,13 +38,15 @@ struct Meter {
     /// Bytes of this process that are.
     explained: i64,
     is_begun: bool,
-    /// Threads that loaded a module and have not looked since: the launch that loaded it may still take memory.
-    loading: Vec<u32>,
+    /// Threads that loaded a module and have not looked since, and when: the launch that loaded it may still take memory.
+    loading: Vec<(u32, u64)>,
     looked_ns: u64,
 }
 
 /// Nanoseconds after which a look at the free memory is due though nothing happened that asks for one.
 const LOOK_NS: u64 = 20_000_000;
+/// Nanoseconds within which a launch takes its memory after it loaded its module.
+const LOADING_NS: u64 = 1_000_000_000;
 
 impl Book {
     pub(crate) fn new(capacity: usize, used_before: &[(i32, u64)]) -> Self {
@@ -107,16 +109,15 @@ impl Book {
     pub(crate) fn is_look_due(&self, device: i32, now_ns: u64, thread: u32) -> bool {
         self.meters.get(&device).is_none_or(|meter| {
             let is_old = now_ns.saturating_sub(meter.looked_ns) > LOOK_NS;
-            !meter.is_begun || is_old || meter.loading.contains(&thread)
+            !meter.is_begun || is_old || meter.loading.iter().any(|&(loading, _)| loading == thread)
         })
     }
 
     /// A thread loaded a module.
-    pub(crate) fn module_loaded(&mut self, device: i32, thread: u32) {
+    pub(crate) fn module_loaded(&mut self, device: i32, now_ns: u64, thread: u32) {
         let loading = &mut self.meters.entry(device).or_default().loading;
-        if !loading.contains(&thread) {
-            loading.push(thread);
-        }
+        loading.retain(|&(loading, _)| loading != thread);
+        loading.push((thread, now_ns));
     }
 
     /// A function is launched: whether for the first time.
@@ -152,8 +153,8 @@ impl Book {
             Kind::Unexplained
         };
         meter.is_begun = true;
-        // Another thread may still be in the launch that loaded its module.
-        meter.loading.retain(|&loading| loading != thread);
+        // Another thread may still be in the launch that loaded its module. One that makes no call afterwards is not waited for.
+        meter.loading.retain(|&(loading, since)| loading != thread && now_ns.saturating_sub(since) < LOADING_NS);
         if bytes != 0 {
             self.push(measured(kind, device, bytes, now_ns, thread));
         }
@@ -163,7 +164,7 @@ impl Book {
     pub(crate) fn change(&mut self, device: i32, used: u64, now_ns: u64, thread: u32) -> i64 {
         let bytes = self.unexplained(device, used, now_ns);
         let meter = self.meters.entry(device).or_default();
-        meter.loading.retain(|&loading| loading != thread);
+        meter.loading.retain(|&(loading, _)| loading != thread);
         if meter.is_begun { bytes } else { 0 }
     }
 
@@ -249,7 +250,7 @@ mod tests {
         let mut book = Book::new(10, &[(0, mib(1000))]);
         book.look(0, mib(1530), 1, 1);
         book.push(device(1 << 40, 2 * MIB));
-        book.module_loaded(0, 1);
+        book.module_loaded(0, 1, 1);
         book.look(0, mib(1624), 2, 1);
         book.look(0, mib(1620), 3, 1);
         let expected = [(Kind::Context, 530), (Kind::Device, 2), (Kind::Launch, 92), (Kind::Unexplained, -4)];
@@ -260,12 +261,22 @@ mod tests {
     fn a_launch_takes_memory_also_after_another_thread_looked() {
         let mut book = Book::new(10, &[(0, 0)]);
         book.look(0, mib(530), 1, 1);
-        book.module_loaded(0, 1);
+        book.module_loaded(0, 1, 1);
         assert!(book.is_look_due(0, 2, 1) && !book.is_look_due(0, 2, 2), "by the thread that launches");
         book.look(0, mib(530), 2, 2);
         book.look(0, mib(622), 3, 1);
         book.look(0, mib(624), 4, 1);
         assert_eq!(kinds(&book)[1..], [(Kind::Launch, 92), (Kind::Unexplained, 2)]);
+    }
+
+    #[test]
+    fn a_thread_that_only_loads_a_module_is_not_waited_for() {
+        let mut book = Book::new(10, &[(0, 0)]);
+        book.look(0, mib(530), 1, 1);
+        book.module_loaded(0, 1, 1);
+        book.look(0, mib(622), 1 + LOADING_NS, 2);
+        book.look(0, mib(1622), 2 + LOADING_NS, 2);
+        assert_eq!(kinds(&book)[1..], [(Kind::Launch, 92), (Kind::Unexplained, 1000)], "another process came");
     }
 
     #[test]
@@ -295,7 +306,7 @@ mod tests {
         let mut book = Book::new(10, &[(0, 0)]);
         book.look(0, mib(500), 1, 1);
         book.push(Event { kind: Kind::Managed, ..device(1 << 40, 64 * MIB) });
-        book.module_loaded(0, 1);
+        book.module_loaded(0, 1, 1);
         book.look(0, mib(628), 2, 1);
         assert_eq!(kinds(&book)[2], (Kind::Unexplained, 128), "touched, or code: nobody can say");
     }

@@ -88,7 +88,7 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
             // SAFETY: in this domain, too, the structure begins with the context.
             let context = unsafe { *data.cast::<*mut c_void>() };
             if let Some(device) = recorder.cupti.device_of(context) {
-                recorder.book().module_loaded(device, thread());
+                recorder.book().module_loaded(device, now_ns(), thread());
             }
         }
         _ => {}

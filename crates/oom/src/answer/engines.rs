@@ -47,7 +47,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
         _ => tensorrt::of_llm(event, &log),
     };
-    if let Some(setting) = event.text("setting") {
+    let is_name = |setting: &&str| setting.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    if let Some(setting) = event.text("setting").filter(is_name) {
         in_host_memory(setting, event, &mut diagnosis, &mut steps);
     }
     diagnosis.notes.extend(shares(&log));
@@ -67,7 +68,7 @@ fn in_host_memory(setting: &str, event: &Event, diagnosis: &mut Diagnosis, steps
         format!("give the KV cache more of the host's memory: `VLLM_{setting}`, in GiB"),
         "the weights need memory besides",
     );
-    steps.push(larger.with(format!("VLLM_{setting}=8")));
+    steps.push(larger.with(format!("VLLM_{setting}")));
 }
 
 fn no_blocks(log: &EngineLog) -> (Diagnosis, Vec<Step>) {

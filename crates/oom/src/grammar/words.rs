@@ -236,7 +236,7 @@ pub(super) const HEDGES: [&str; 44] = [
 ];
 
 /// Words behind a failure that say that the program went on, or that there was none.
-pub(super) const RECOVERIES: [&str; 25] = [
+pub(super) const RECOVERIES: [&str; 24] = [
     "fallback",
     "falling back",
     "fall back",
@@ -260,7 +260,6 @@ pub(super) const RECOVERIES: [&str; 25] = [
     "; reducing ",
     "; offloading ",
     "disabled double buffering",
-    "declined",
     "not caching",
 ];
 

@@ -45,25 +45,26 @@ const WARMS_UP_SINCE: Version = Version::new(0, 31, 0);
 
 /// Since when the first start times kernels that it has fused, on numbers of its own: `benchmark_combo_kernel` of
 /// `vllm/config/compilation.py` of 0.11.2; 0.11.0 does not.
-const TIMES_KERNELS_SINCE: Version = Version::new(0, 11, 1);
+const TIMES_KERNELS_SINCE: Version = Version::new(0, 11, 2);
 
-/// Bytes that the first start adds: vLLM times the look-up of embeddings on a table as large as the model's, and its result needs memory,
+/// Peak of a first start, 0 where nothing is timed: vLLM times the look-up of embeddings on a table as large as the model's, and its result needs memory,
 /// too. In a model with an encoder of images, the look-up is not part of the compiled code.
 ///
 /// # Source
 /// Logs of 0.22.0 and 0.26.0, Qwen2.5 7B with 2,048 tokens: 1.04 GiB, of which the table has 1.015.
-fn timed(question: &Question<'_>) -> u64 {
+fn of_first_start(question: &Question<'_>, filled: &Filled) -> u64 {
     let (model, settings) = (question.model, &question.settings);
     if model.has_encoder || settings.eager || question.release.version < TIMES_KERNELS_SINCE {
         return 0;
     }
     let entries = model.vocab.next_multiple_of(64) / settings.tp();
-    product([entries, model.hidden, model.element_bytes])
+    let hidden_states = product([filled.batched, model.hidden, model.element_bytes]);
+    product([entries, model.hidden, model.element_bytes]).saturating_add(product([2, hidden_states]))
 }
 
 /// The assumption behind the forecast of a later start, if the first start has a higher peak.
-pub(super) fn assumed_of_first(question: &Question<'_>, peak: u64) -> Option<String> {
-    let first = timed(question);
+pub(super) fn assumed_of_first(question: &Question<'_>, filled: &Filled, peak: u64) -> Option<String> {
+    let first = of_first_start(question, filled);
     (!question.settings.first_start && first > peak).then(|| {
         format!(
             "a cache of `torch.compile` from an earlier start; the first start peaks at {} instead (`--first-start`)",
@@ -105,12 +106,9 @@ pub(super) fn activation(question: &Question<'_>, filled: &Filled, is_first: boo
     if encoder > forward.0 {
         forward = (encoder, "encoder of images of the profile batch".to_owned());
     }
-    let timed = if is_first { timed(question) } else { 0 };
-    if settings.first_start && timed > 0 {
-        let timed = timed.saturating_add(product([2, hidden_states]));
-        if timed > forward.0 {
-            forward = (timed, "table of embeddings that the first start times".to_owned());
-        }
+    let timed = if is_first && settings.first_start { of_first_start(question, filled) } else { 0 };
+    if timed > forward.0 {
+        forward = (timed, "table of embeddings that the first start times".to_owned());
     }
     let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
     if is_sampling {

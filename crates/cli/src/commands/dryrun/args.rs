@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N|all", value_parser = parse_ranks)]
     ranks: Option<Wanted>,
     /// Run one rank of N; the other ranks are simulated, as if all were alike
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
     imagine_ranks: Option<u32>,
     /// The rank to run, of those imagined
     #[arg(long, value_name = "R", requires = "imagine_ranks", default_value_t = 0)]
@@ -99,6 +99,8 @@ enum When {
     Late,
 }
 
+/// More ranks than any job has: each takes a place in memory.
+const RANKS_MAX: u32 = 1 << 16;
 /// More cards than one machine is imagined with.
 const GPUS_MAX: u32 = 16;
 /// The cards of a machine on which many ranks are imagined.

@@ -137,7 +137,8 @@ fn check_output(args: &Args) -> Result<(), Problem> {
 fn status(outcome: &Outcome, kinds: &[Kind<Option<Process>>]) -> ExitCode {
     let others = || kinds.iter().filter_map(|kind| kind.found.as_ref());
     let ended = |how: Ending| outcome.processes.iter().chain(others()).any(|process| process.how == how);
-    let all_ended_well = others().all(|process| matches!(process.how, Ending::Exit | Ending::Steps));
+    let all_ran = kinds.iter().all(|kind| kind.found.is_some());
+    let all_ended_well = all_ran && others().all(|process| matches!(process.how, Ending::Exit | Ending::Steps));
     if ended(Ending::Oom) {
         ExitCode::from(CHECK_FAILED)
     } else if outcome.timed_out || !outcome.status.success() || !all_ended_well {

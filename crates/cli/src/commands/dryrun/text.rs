@@ -275,7 +275,7 @@ fn write_kinds(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
             process.and_then(|process| process.rank).map_or_else(|| "none".to_owned(), |rank| rank.to_string()),
             of(|peaks| peaks.peak_allocated_bytes),
             of(|peaks| peaks.peak_reserved_bytes),
-            process.map_or("", |process| ended(process.how)).to_owned(),
+            process.map_or("did not run, or did not use the GPU", |process| ended(process.how)).to_owned(),
         ]);
     }
     table.write(out, terminal_width())?;
