@@ -25,12 +25,14 @@ pub enum Program {
     OpenVino,
     /// ONNX Runtime in any program.
     OnnxRuntime,
+    /// `TensorRT`'s builder or runtime.
+    TensorRt,
     /// Runs on a board whose GPU shares the host's memory.
     Jetson,
 }
 
 /// The names of each kind; the earlier row counts.
-pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
+pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
     (Program::Compiler, &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS"]),
     (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp"]),
     (
@@ -92,6 +94,7 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
     (Program::OpenVino, &["openvino", "OpenVINO", "intel_gpu", "onednn_verbose", "CL_OUT_OF_RESOURCES"]),
     (Program::Jetson, &["NvMap", "nvgpu", "jetson", "Jetson", "tegra"]),
     (Program::OnnxRuntime, &["onnxruntime", "ONNXRuntime"]),
+    (Program::TensorRt, &["[TRT]", "trtexec", "nvinfer1::"]),
 ];
 
 /// All names.

@@ -58,6 +58,15 @@ pub(super) const ROWS: &[Row] = &[
     row("nccl", "NCCL 2.19 or newer", "Cuda failure 2 'out of memory'"),
     row("nccl", "NCCL", "Failed to cuMemCreate"),
     row("nccl", "torch", "ncclMemAlloc failed"),
+    row(
+        "nccl-space",
+        "NCCL 2.27 or newer",
+        "No suitable space found to accommodate size={size:x} within limit={limit:x}",
+    ),
+    row("nccl-space", "NCCL 2.27 or newer", "No suitable space found to accommodate"),
+    row("memlock", "NCCL", "Call to ibv_{*}Cannot allocate memory"),
+    row("memlock", "UCX", "ibv_reg_mr({*}Cannot allocate memory"),
+    row("memlock", "UCX", "ibv_create_{*}failed: Cannot allocate memory"),
     row("shm-nccl", "NCCL", "Error while creating shared memory segment {*}nccl-"),
     row("shm-nccl", "NCCL", "failed to extend /dev/shm/nccl-{*}to {raw:n} bytes"),
     row("shm-nccl", "NCCL", "failed to extend /dev/shm/nccl-"),
@@ -111,14 +120,21 @@ pub(super) const ROWS: &[Row] = &[
         "JAX and TensorFlow (XLA)",
         "Attempting to reserve {raw_size:h} at the bottom of memory. That was not possible. There are {free:h} free",
     ),
+    row("xla-tpu", "JAX and TensorFlow (XLA)", "Attempting to reserve {raw_size:h} at the bottom of memory"),
     row(
         "tensorflow",
         "TensorFlow",
         "OOM when allocating tensor with shape[{shape:d}] and type {type:w}:localhost/replica:{replica:n}/task:{task:n}/device:CPU:{cpu:n}",
     ),
+    row(
+        "tensorflow",
+        "TensorFlow",
+        "OOM when allocating tensor with shape[{shape:d}] and type {type:w}:localhost/replica:{replica:n}/task:{task:n}/device:{device:w}:{ordinal:n}",
+    ),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor with shape[{shape:d}] and type {type:w}"),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor with shape[{shape:d}]"),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor with shape"),
+    row("tensorflow-full", "TensorFlow", "Dst tensor is not initialized"),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor of shape [{shape:d}] and type {type:w}"),
     row("tensorflow", "TensorFlow", "Resource exhausted: failed to allocate memory"),
     row("tensorflow", "TensorFlow", "RESOURCE_EXHAUSTED: failed to allocate memory"),
@@ -128,6 +144,11 @@ pub(super) const ROWS: &[Row] = &[
         "JAX and TensorFlow (XLA)",
         "xla/tsl/framework/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to allocate {size:b} (rounded to \
          {raw:n})requested by op",
+    ),
+    row(
+        "tensorflow-pool",
+        "TensorFlow (Intel's extension)",
+        "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",
     ),
     row("bfc-totals", "TensorFlow and JAX (XLA)", "Limit: {limit_raw:n} InUse: {used_raw:n} MaxInUse:").at("Limit:  "),
     row(
@@ -153,6 +174,12 @@ pub(super) const ROWS: &[Row] = &[
         "kernel",
         "torch 2.8 or newer",
         "Requested shared memory ({required:n} bytes) exceeds device limit ({limit:n} bytes)",
+    ),
+    // A layout that only the CPU's kernels have.
+    row(
+        "onnxruntime-host",
+        "ONNX Runtime (CPU)",
+        "_nchwc'{*}Failed to allocate memory for requested buffer of size {raw:n}",
     ),
     row("onnxruntime", "ONNX Runtime", "Failed to allocate memory for requested buffer of size {raw:n}"),
     row("onnxruntime", "ONNX Runtime", "::AllocateRawInternal{*}Failed to alloc"),
@@ -199,6 +226,7 @@ pub(super) const ROWS: &[Row] = &[
     row("npu", "Ascend (CANN)", "resource[DeviceMemory] with info [size:{raw:n}"),
     row("npu", "Ascend (CANN)", "Reason: Memory resources are exhausted"),
     row("npu", "Ascend (CANN)", "EL0004: [PID: "),
+    row("npu", "Ascend (CANN)", "rror code is 207001"),
     row("npu", "torch_npu", "NPU out of memory. device id: {device:n}"),
     row("gaudi", "Gaudi", "Allocation failed for size::{raw:n}"),
     row("gaudi", "Gaudi (Synapse)", "synOutOfDeviceMemory"),
@@ -214,12 +242,15 @@ pub(super) const ROWS: &[Row] = &[
     row("flashinfer", "FlashInfer up to 0.1", "Out of workspace memory in AlignedAlloactor"),
     row("dispatched", "transformers", "Some modules are dispatched on the CPU or the disk"),
     // Drivers.
-    row("runtime", "TensorFlow and JAX (XLA)", "failed to allocate {*}({raw:n} bytes) from device:")
+    row("xla-device", "TensorFlow and JAX (XLA)", "failed to allocate {*}({raw:n} bytes) from device: {code:w}")
         .at(" bytes) from device:"),
     row("runtime", "Numba", "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
     row("runtime", "CTranslate2", "CUDA failed with error out of memory"),
     row("runtime", "TVM (MLC)", "is false: CUDA: out of memory"),
+    row("managed", "bitsandbytes", "Error out of memory at line {line:n} in file {*}pythonInterface"),
     row("runtime", "bitsandbytes", "Error out of memory at line {line:n} in file"),
+    row("runtime", "torch_memory_saver", "CUresult error result=2 file=").at("CUresult error"),
+    row("runtime", "torch_memory_saver", "CUresult error: 2 "),
     row("runtime", "a CUDA program", "out of memory in {*}.cu at line {line:n}"),
     row("runtime", "OpenCV", "Gpu API call) out of memory in function"),
     row("runtime", "NVIDIA's kernel driver", "Out of memory [NV_ERR_NO_MEMORY]"),

@@ -10,7 +10,7 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 12] = [
+const AROUND: [&str; 18] = [
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -23,6 +23,22 @@ const AROUND: [&str; 12] = [
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
     "illegal memory access",
+    WEBUI[0],
+    WEBUI[1],
+    WEBUI[2],
+    WEBUI[3],
+    WEBUI[4],
+    WEBUI[5],
+];
+
+/// What AUTOMATIC1111's web UI and its forks are known by.
+const WEBUI: [&str; 6] = [
+    "stable-diffusion-webui",
+    "modules\\processing.py",
+    "modules/processing.py",
+    "modules\\call_queue.py",
+    "modules/call_queue.py",
+    "sd_hijack",
 ];
 
 /// What stands before the release of PyTorch.
@@ -60,6 +76,7 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&TORCH)
         .chain(&COMFYUI)
         .chain(&NEAR)
+        .chain(&super::trace::OTHER_ANCHORS)
         .chain([&KILLED])
         .chain(&NOTEBOOK)
         .chain(tables)
@@ -81,6 +98,7 @@ impl Found {
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.is_comfyui |= words.has_any(&COMFYUI);
+        seen.is_webui |= words.has_any(&WEBUI);
         seen.is_ollama |= words.has("ollama");
         seen.has_faulted |= words.has("illegal memory access");
         let program = program::PROGRAMS.iter().position(|(_, names)| words.has_any(names));

@@ -43,6 +43,8 @@ pub struct Surroundings {
     pub is_ollama: bool,
     /// It is of `ComfyUI`.
     pub is_comfyui: bool,
+    /// It is of AUTOMATIC1111's web UI or a fork of it.
+    pub is_webui: bool,
     /// The GPU has reported an access to memory that is not there: every later call fails.
     pub has_faulted: bool,
     /// The kind of program, by the first name of one.
