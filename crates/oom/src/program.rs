@@ -34,7 +34,7 @@ pub enum Program {
 /// The names of each kind; the earlier row counts.
 pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
     (Program::Compiler, &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS"]),
-    (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp"]),
+    (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp", "faster_whisper", "aster-Whisper"]),
     (
         Program::Llama,
         &[
@@ -49,7 +49,7 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
             "ollama",
         ],
     ),
-    (Program::Mlx, &["metal::malloc", "mlx_", "/mlx/"]),
+    (Program::Mlx, &["metal::malloc", "malloc_or_wait", "mlx_", "/mlx/"]),
     (
         Program::Browser,
         &["ort.webgpu", "ort-wasm", "onnxruntime-web", "transformers.js", "RangeError", "WebGPU", "create a session"],

@@ -88,6 +88,8 @@ pub struct Situation {
     pub has_expandable_segments: bool,
     /// The release is so old that there are none.
     pub knows_expandable_segments: bool,
+    /// The platform has none.
+    pub lacks_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
     /// The program is `ComfyUI`, which makes images and trains nothing.
@@ -234,6 +236,7 @@ impl Situation {
             is_notebook: surroundings.is_notebook,
             is_comfyui: surroundings.is_comfyui,
             is_webui: surroundings.is_webui,
+            lacks_expandable_segments: surroundings.lacks_expandable_segments,
             needs_bytes: None,
             whole_step: None,
         }

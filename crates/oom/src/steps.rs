@@ -269,7 +269,10 @@ fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
          simulate` on a snapshot",
         size(unallocated)
     );
-    let step = if situation.knows_expandable_segments {
+    let step = if situation.lacks_expandable_segments && matches!(situation.backend, None | Some("CUDA" | "HIP")) {
+        Step::new("max-split-size", "keep large blocks whole: this platform has no expandable segments", detail)
+            .with(format!("{}=max_split_size_mb:512", settings_variable(situation)))
+    } else if situation.knows_expandable_segments {
         Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail)
             .with(format!("{}=expandable_segments:True", settings_variable(situation)))
     } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {

@@ -12,7 +12,7 @@ use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 23] = [
+const IDS: [&str; 24] = [
     "cupy",
     "rmm",
     "rmm-pool",
@@ -35,6 +35,7 @@ const IDS: [&str; 23] = [
     "gaudi",
     "faiss",
     "cuda-jl",
+    "xgboost",
     "paddle",
 ];
 
@@ -62,7 +63,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "onnxruntime-host" => onnxruntime_host(event),
         "capture" => capture(),
         "paddle" => paddle(event, found),
-        "directml" | "gaudi" | "faiss" | "cuda-jl" => others(event),
+        "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event),
         _ => return None,
     })
 }
@@ -503,8 +504,15 @@ fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 
 /// Requests of libraries whose error has no more than their size.
 fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let text = format!("{} could not allocate a buffer{}: the GPU is full", event.origin, asked(event));
+    let free = event.bytes("free").map_or_else(String::new, |free| format!(", {} of it is free", size(free)));
+    let text = format!("{} could not allocate a buffer{}: the GPU is full{free}", event.origin, asked(event));
     let step = match event.id {
+        "xgboost" => Step::new(
+            "split-request",
+            "build a quantised matrix at once, from parts of the data, or train on fewer rows and columns",
+            "a plain matrix is copied before it is quantised, so both exist for a while",
+        )
+        .with("xgboost.QuantileDMatrix(iterator), max_bin=128, xgboost.ExtMemQuantileDMatrix"),
         "directml" => Step::new(
             "shrink",
             "reduce the memory needed at once: 16 bits, a smaller model, fewer pixels, shorter sequences",

@@ -402,6 +402,16 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if found.surroundings.program == Some(Program::Llama) {
         return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
     }
+    if event.origin == "CTranslate2" {
+        let text = "CTranslate2 had no memory on the GPU, for its model's weights or what it computes; the error has no numbers";
+        let smaller = Step::new(
+            "smaller-model",
+            "use a smaller model, or one in fewer bits, and a smaller beam or batch",
+            "the weights are on the GPU as a whole",
+        )
+        .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");
+        return (because(Cause::TooBig, text), vec![smaller, end_others(None, found)]);
+    }
     let text = format!(
         "{} reports that the GPU is out of memory, to a library other than PyTorch's allocator; the error has no numbers: the GPU was full, \
          or another process had filled it",

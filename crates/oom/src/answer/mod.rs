@@ -218,7 +218,9 @@ fn several_ranks(found: &Found) -> Option<String> {
 /// The event that tells most; the earliest of these.
 fn strongest(found: &Found) -> Option<(usize, &Event)> {
     let events = found.events.iter().enumerate();
-    events.min_by_key(|(_, event)| (std::cmp::Reverse(weight(event)), event.line))
+    // A size that nothing has tells more than whose memory it is.
+    let rank = |event: &Event| (is_absurd(event), weight(event));
+    events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))
 }
 
 /// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1 for what
@@ -241,9 +243,7 @@ fn weight(event: &Event) -> u8 {
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    // The pool's request has an answer of its own.
-    let is_tensors = event.id != "xla-device";
-    if let Some(bytes) = event.requested().filter(|&bytes| is_tensors && bytes >= absurd_bytes(event)) {
+    if let Some(bytes) = event.requested().filter(|_| is_absurd(event)) {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)
@@ -260,6 +260,11 @@ fn absurd_bytes(event: &Event) -> u64 {
         "host-allocator" | "pinned" | "shm" => 1 << 46,
         _ => 1 << 40,
     }
+}
+
+/// Whether a request is larger than any memory. A pool's request to the driver has an answer of its own.
+fn is_absurd(event: &Event) -> bool {
+    event.id != "xla-device" && event.requested().is_some_and(|bytes| bytes >= absurd_bytes(event))
 }
 
 /// A request that no GPU or host could serve.

@@ -3,7 +3,7 @@
 use super::Place;
 
 /// A line is read if it holds one of these: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 122] = [
+pub(crate) const TRIGGERS: [&str; 124] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -19,6 +19,8 @@ pub(crate) const TRIGGERS: [&str; 122] = [
     "ut of shared memory",
     "ut of physical memory",
     "ut of heap memory",
+    "ut of Host",
+    "ut of Device",
     "ut of available",
     "o memory",
     "o more memory",
@@ -370,7 +372,7 @@ pub(super) const ERRORS: [&str; 19] = [
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
-pub(super) const PLACES: [(&str, Place); 102] = [
+pub(super) const PLACES: [(&str, Place); 103] = [
     ("pinned", Place::Pinned),
     ("hostalloc", Place::Pinned),
     ("mallochost", Place::Pinned),
@@ -432,6 +434,7 @@ pub(super) const PLACES: [(&str, Place); 102] = [
     ("optix", Place::Device),
     ("tdrv", Place::Device),
     ("gmem", Place::Device),
+    ("malloc_or_wait", Place::Device),
     ("syndevice", Place::Device),
     ("miopen", Place::Device),
     ("rocblas", Place::Device),

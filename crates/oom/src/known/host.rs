@@ -80,6 +80,7 @@ pub(super) const ROWS: &[Row] = &[
     row("oom-kill", "Ray", "killed due to memory pressure"),
     row("oom-kill", "Ray", "onsider provisioning more memory on this node"),
     row("oom-kill", "Ray", "node running low on memory"),
+    row("oom-kill", "Ray up to 2.0", "System memory low at node with IP"),
     row("sigkill", "torchrun", "Signal 9 (SIGKILL) received by PID {pid:n}"),
     row("sigkill", "torchrun", "exitcode: -9"),
     row("sigkill", "accelerate", "died with <Signals.SIGKILL: 9>"),

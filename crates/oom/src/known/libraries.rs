@@ -217,6 +217,17 @@ pub(super) const ROWS: &[Row] = &[
         "DirectML",
         "Could not allocate tensor with {raw:n} bytes. There is not enough GPU video memory available",
     ),
+    row(
+        "xgboost",
+        "XGBoost up to 2",
+        "cudaErrorMemoryAllocation: out of memory - Free memory: {free:n} - Requested memory: {raw:n}",
+    ),
+    row(
+        "xgboost",
+        "XGBoost 2.1 or newer",
+        "cudaErrorMemoryAllocation: out of memory - Free memory: {free:b} - Requested memory: {size:b}",
+    ),
+    row("xgboost", "XGBoost", "Memory allocation error on worker"),
     row("cuda-jl", "CUDA.jl", "Out of GPU memory trying to allocate {size:b}"),
     row("cuda-jl", "CUDA.jl", "ERROR: Out of GPU memory"),
     row("mps-buffer", "Metal", "total bytes of NDArray > 2**32"),

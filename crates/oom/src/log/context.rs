@@ -10,7 +10,8 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 18] = [
+const AROUND: [&str; 19] = [
+    "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -45,7 +46,9 @@ const WEBUI: [&str; 6] = [
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
 
 /// What `ComfyUI` is known by.
-const COMFYUI: [&str; 5] = [
+const COMFYUI: [&str; 7] = [
+    "comfyui",
+    "!!! Exception during processing!!!",
     "ComfyUI",
     "comfy/",
     "unloading all loaded models",
@@ -98,6 +101,8 @@ impl Found {
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.is_comfyui |= words.has_any(&COMFYUI);
+        seen.lacks_expandable_segments |= words.has("expandable_segments not supported")
+            || words.has(super::trace::ANCHOR) && is_path_of_windows(line);
         seen.is_webui |= words.has_any(&WEBUI);
         seen.is_ollama |= words.has("ollama");
         seen.has_faulted |= words.has("illegal memory access");
@@ -139,6 +144,12 @@ impl Found {
             self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
         }
     }
+}
+
+/// `File "C:\x.py"`: PyTorch has no expandable segments on Windows.
+fn is_path_of_windows(line: &[u8]) -> bool {
+    let path = memmem::find(line, super::trace::ANCHOR.as_bytes()).map(|at| &line[at + super::trace::ANCHOR.len()..]);
+    matches!(path, Some([b'A'..=b'Z' | b'a'..=b'z', b':', b'\\', ..]))
 }
 
 fn number(word: &[u8]) -> Option<u32> {

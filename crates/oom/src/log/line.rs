@@ -108,6 +108,10 @@ pub(super) fn unboxed<'a>(line: &[u8], body: &'a [u8]) -> &'a [u8] {
 /// A log may be JSON, or hold the `repr` of a text.
 pub(super) fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     memchr::memchr(b'\\', line)?;
+    // Paths of Windows are no escapes.
+    if line.trim_ascii_start().starts_with(b"File \"") {
+        return None;
+    }
     let mut text = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -162,6 +166,7 @@ mod tests {
     fn escapes_become_what_they_stand_for() {
         let text = |line: &[u8]| unescaped(line).map(|text| String::from_utf8(text).unwrap());
         assert_eq!(text(b"plain"), None);
+        assert_eq!(text(br#"  File "D:\w\transcribe.py", line 1"#), None);
         assert_eq!(text(br#"a\nb \"q\" \u001b[0m \\n c:\dir"#).unwrap(), "a\nb \"q\" \x1b[0m \\n c:\\dir");
         assert_eq!(text(br"end\").unwrap(), r"end\");
         assert_eq!(text(br"\u00").unwrap(), r"\u00");
