@@ -123,4 +123,10 @@ TEXTS = [
     "WARNING Engram huge-page allocation failed (12); using pinned memory.",
     "OSError: insufficient free space: free=1048576, remaining_pack=4194304, safety=1024",
     "ValueError: You must provide `batch_size` to `map_batches` when requesting GPUs. We recommend using the largest batch size that doesn't result in your GPU device running out of memory.",
+    "onnx runtime error 2: not enough space: expected 318080, got 314240",
+    "(VllmWorkerProcess pid=103446) WARNING 07-28 21:01:32 shm_broadcast.py:394] No available block found in 60 second.",
+    "INFO: the run is done, nothing ran out\nof memory: 3.20 GiB of 24.00 GiB",
+    "Usage of the cache is 3 GiB, which exceeds nothing\nallocation of buffers is next",
+    "def test_failed_to\nallocate_memory(self):",
+    "step 137\nexit code of the last run: 0",
 ]

@@ -91,6 +91,8 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         return match situation.headroom_at_most_bytes() {
             Some(most) if most < tried => vec![Cause::TooBig],
             Some(_) if situation.exceeds_single_allocation() => vec![Cause::Refused],
+            // Messages of XPU have no free memory: much more was left than was requested.
+            Some(most) if situation.backend == Some("XPU") && tried <= most / 2 => vec![Cause::Refused],
             _ => Vec::new(),
         };
     };
@@ -381,7 +383,7 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     if situation.has_unavailable {
         notes.push(
             "the message prints an amount of 2^64 bytes (17179869184.00 GiB), or none, for this process: the driver does not report \
-             its memory, as under WSL, so memory outside PyTorch is unknown"
+             its memory, as under WSL and on some APUs, so memory outside PyTorch is unknown"
                 .to_owned(),
         );
     }
@@ -392,7 +394,7 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     {
         notes.push(format!(
             "PyTorch holds {}, more than the GPU's {}: the driver has moved a part to the host's memory (the fallback to \
-             system memory on Windows, or an APU)",
+             system memory on Windows, or an APU), or an engine's sleep mode has given back memory that still counts",
             size(held),
             size(capacity)
         ));

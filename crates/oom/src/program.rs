@@ -25,14 +25,16 @@ pub enum Program {
     OpenVino,
     /// ONNX Runtime in any program.
     OnnxRuntime,
+    /// `TensorRT`'s builder or runtime.
+    TensorRt,
     /// Runs on a board whose GPU shares the host's memory.
     Jetson,
 }
 
 /// The names of each kind; the earlier row counts.
-pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
+pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
     (Program::Compiler, &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS"]),
-    (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp"]),
+    (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp", "faster_whisper", "aster-Whisper"]),
     (
         Program::Llama,
         &[
@@ -47,7 +49,7 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
             "ollama",
         ],
     ),
-    (Program::Mlx, &["metal::malloc", "mlx_", "/mlx/"]),
+    (Program::Mlx, &["metal::malloc", "malloc_or_wait", "mlx_", "/mlx/"]),
     (
         Program::Browser,
         &["ort.webgpu", "ort-wasm", "onnxruntime-web", "transformers.js", "RangeError", "WebGPU", "create a session"],
@@ -92,6 +94,7 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 12] = [
     (Program::OpenVino, &["openvino", "OpenVINO", "intel_gpu", "onednn_verbose", "CL_OUT_OF_RESOURCES"]),
     (Program::Jetson, &["NvMap", "nvgpu", "jetson", "Jetson", "tegra"]),
     (Program::OnnxRuntime, &["onnxruntime", "ONNXRuntime"]),
+    (Program::TensorRt, &["[TRT]", "trtexec", "nvinfer1::"]),
 ];
 
 /// All names.

@@ -88,10 +88,14 @@ pub struct Situation {
     pub has_expandable_segments: bool,
     /// The release is so old that there are none.
     pub knows_expandable_segments: bool,
+    /// The platform has none.
+    pub lacks_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
     /// The program is `ComfyUI`, which makes images and trains nothing.
     pub is_comfyui: bool,
+    /// The program is AUTOMATIC1111's web UI or a fork of it, which makes images, too.
+    pub is_webui: bool,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
     /// recording tells.
     pub needs_bytes: Option<u64>,
@@ -231,6 +235,8 @@ impl Situation {
                 && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm" | "NPU")),
             is_notebook: surroundings.is_notebook,
             is_comfyui: surroundings.is_comfyui,
+            is_webui: surroundings.is_webui,
+            lacks_expandable_segments: surroundings.lacks_expandable_segments,
             needs_bytes: None,
             whole_step: None,
         }

@@ -81,8 +81,15 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         steps.sort_by_key(|step| step.id != "look-at-device");
     }
     match shrink(situation, diagnosis) {
-        _ if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
-        Some(_) if situation.is_comfyui => steps.extend(of_comfyui()),
+        Some(_) if situation.is_comfyui || situation.is_webui => {
+            let own = if situation.is_comfyui { of_comfyui() } else { of_webui() };
+            // A small rest in pieces tells that the card is too small for the settings.
+            let has_small_rest = diagnosis.cause == Cause::Fragmentation
+                && situation.unallocated_bytes.zip(situation.held_bytes).is_some_and(|(rest, held)| rest < held / 10);
+            let at = if has_small_rest { 0 } else { steps.len() };
+            steps.splice(at..at, own);
+        }
+        None if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
         Some(step) => {
             // A side step that brings less than half of the missing bytes comes after it.
             let missing = situation.shortage_bytes().unwrap_or(0);
@@ -262,7 +269,10 @@ fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
          simulate` on a snapshot",
         size(unallocated)
     );
-    let step = if situation.knows_expandable_segments {
+    let step = if situation.lacks_expandable_segments && matches!(situation.backend, None | Some("CUDA" | "HIP")) {
+        Step::new("max-split-size", "keep large blocks whole: this platform has no expandable segments", detail)
+            .with(format!("{}=max_split_size_mb:512", settings_variable(situation)))
+    } else if situation.knows_expandable_segments {
         Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail)
             .with(format!("{}=expandable_segments:True", settings_variable(situation)))
     } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {
@@ -451,6 +461,24 @@ pub(super) fn of_comfyui() -> [Step; 2] {
         "activations grow with the number of pixels and frames",
     );
     [offload.with("python main.py --lowvram"), smaller]
+}
+
+/// What makes AUTOMATIC1111's web UI and its forks need less.
+fn of_webui() -> [Step; 2] {
+    let offload = Step::new(
+        "offload",
+        "keep less of the model on the GPU",
+        "parts of it then move to the GPU only while they compute; the last is the smallest and slowest",
+    );
+    let smaller = Step::new(
+        "shrink",
+        "lower the resolution, the factor of the hires fix or the batch size, and use attention that needs less",
+        "activations grow with the number of pixels, and attention in full with its square",
+    );
+    [
+        offload.with("--medvram (SDXL: --medvram-sdxl), or --lowvram, in COMMANDLINE_ARGS"),
+        smaller.with("--xformers, or --opt-sdp-attention"),
+    ]
 }
 
 /// How much less memory would have been enough.

@@ -28,6 +28,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     let (mut diagnosis, mut steps) = match event.id {
         "vllm-no-blocks" | "vllm-autofit" => no_blocks(&log),
         "vllm-kv-too-small" | "vllm-seq-len" => too_long(event, &log),
+        "vllm-blocks" => free_blocks(event, &log),
         "vllm-free-memory" => free_memory(event, &log, found),
         "vllm-sampler" | "vllm-pooler" => sampler(event, &log, found),
         "vllm-load" => load(&log),
@@ -89,6 +90,21 @@ fn no_blocks(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     if printed.graph_estimate_bytes.is_some() {
         steps.extend(without_graphs(log, &printed, deficit));
     }
+    (because(Cause::KvCache, text), steps)
+}
+
+/// The scheduler let a request in for which there was no block.
+fn free_blocks(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let blocks = event.number("blocks").map_or_else(String::new, |blocks| format!(": {blocks} were wanted"));
+    let text = format!(
+        "the KV cache had no free block for a request that the scheduler had let in{blocks}; the GPU itself is not full, and several \
+         releases counted blocks wrongly (sliding windows, other caches in the same pool)"
+    );
+    let newer = Step::new("record", "use a newer release of vLLM", "the scheduler should wait instead of failing");
+    let mut steps = vec![fewer_sequences(log, &printed, None)];
+    steps.extend(raise_share(log, total(log, &printed), None, None));
+    steps.push(newer);
     (because(Cause::KvCache, text), steps)
 }
 

@@ -4,6 +4,7 @@ use highwater_units::size;
 
 use super::because;
 use super::engines::end_others;
+use super::general::smaller;
 use super::host::{less_host_memory, more_host_memory};
 use super::libraries::{asked, shrink};
 use crate::diagnosis::{Cause, Diagnosis};
@@ -11,7 +12,7 @@ use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 19] = [
+const IDS: [&str; 24] = [
     "cupy",
     "rmm",
     "rmm-pool",
@@ -19,17 +20,22 @@ const IDS: [&str; 19] = [
     "xla-tpu",
     "xla-core",
     "tensorflow",
+    "tensorflow-pool",
+    "tensorflow-full",
     "tensorflow-library",
     "bfc-totals",
     "flashinfer",
     "triton",
     "onnxruntime",
     "onnxruntime-limit",
+    "onnxruntime-host",
+    "xla-device",
     "capture",
     "directml",
     "gaudi",
     "faiss",
     "cuda-jl",
+    "xgboost",
     "paddle",
 ];
 
@@ -44,17 +50,20 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "cupy" => cupy(event),
         "rmm" | "rmm-pool" => rmm(event, found),
         "xla" => xla(event, found),
+        "xla-device" => device_pool(event, found),
         "xla-tpu" => tpu(event),
         "xla-core" => core(event),
-        "tensorflow" => tensorflow(event, found),
+        "tensorflow" | "tensorflow-pool" => tensorflow(event, found),
+        "tensorflow-full" => tensorflow_full(found),
         "tensorflow-library" => tensorflow_library(),
         "bfc-totals" => totals(event),
         "flashinfer" => flashinfer(event),
         "triton" => triton(event),
         "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
+        "onnxruntime-host" => onnxruntime_host(event),
         "capture" => capture(),
         "paddle" => paddle(event, found),
-        "directml" | "gaudi" | "faiss" | "cuda-jl" => others(event),
+        "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event),
         _ => return None,
     })
 }
@@ -93,7 +102,11 @@ fn cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let is_pool = event.id == "rmm-pool";
-    let why = if is_pool { "its pool is at its limit" } else { "the GPU is full, of this process or another" };
+    let why = if is_pool {
+        "its pool cannot grow: the maximum that the program set is reached, or the GPU is full"
+    } else {
+        "the GPU is full, of this process or another"
+    };
     let text = format!("RMM, the allocator of RAPIDS, could not allocate a buffer{}: {why}", asked(event));
     let spill = Step::new("managed-memory", "spill to the host's memory", "slower, but larger than the GPU")
         .with("rmm.reinitialize(managed_memory=True), or cudf.set_option(\"spill\", True)");
@@ -105,7 +118,14 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     .with("torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)");
     let split = Step::new("split-request", "work on the data in pieces", "a read needs a multiple of the file's size")
         .with("dask_cudf.read_csv(...), byte_range=(start, size)");
-    let steps = if is_pool { vec![spill, split, share] } else { vec![end_others(None, found), spill, split, share] };
+    let raise = Step::new(
+        "raise-limit",
+        "raise the pool's maximum, or leave it out: the pool then grows to what the GPU has",
+        "a pool without a maximum fails in the same words when others have the GPU",
+    )
+    .with("rmm.mr.PoolMemoryResource(upstream, initial_pool_size=..., maximum_pool_size=...)");
+    let first = if is_pool { raise } else { end_others(None, found) };
+    let steps = vec![first, spill, split, share];
     (because(Cause::TooBig, text), steps)
 }
 
@@ -164,6 +184,51 @@ fn less_preallocation() -> Step {
     )
     .with("XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=0.95")
 }
+
+/// The pool's own request to the driver, of `TensorFlow` or JAX.
+fn device_pool(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let bytes = event.requested().unwrap_or_default();
+    let is_amd = event.text("code").is_some_and(|code| code.to_lowercase().contains("hip"));
+    let end = end_others(None, found);
+    let end = if is_amd { end.with("rocm-smi --showpids") } else { end };
+    let growth = Step::new(
+        "memory-growth",
+        "let the framework allocate as it goes: by default it reserves most of the GPU at its start",
+        "what others hold then matters only where this program needs it",
+    )
+    .with("TF_FORCE_GPU_ALLOW_GROWTH=true (TensorFlow), XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX)");
+    if bytes >= ABSURD_POOL_BYTES {
+        let text = format!(
+            "the driver reports more free memory than any GPU has, and the framework requested its share of that at its start, {}: this is \
+             not a tensor's size",
+            size(bytes)
+        );
+        let newer = Step::new(
+            "record",
+            "use releases of the framework and of the driver that belong together",
+            "a wrong total comes from a runtime that does not know the GPU or the driver",
+        );
+        return (because(Cause::Contradiction, text), vec![growth, newer]);
+    }
+    // Each try is for a tenth less than the one before.
+    let tries = found.events.iter().filter(|event| event.id == "xla-device");
+    let sizes: Vec<u64> = tries.filter_map(Event::requested).collect();
+    let is_start = sizes.windows(2).any(|pair| pair[1] < pair[0] && pair[1] / 89 > pair[0] / 100);
+    let text = format!(
+        "TensorFlow's or JAX's allocator could not take {} from the driver{}",
+        size(bytes),
+        if is_start {
+            ": at its start it reserves most of what is free, and tries a tenth less each time, because others have a part of the GPU"
+        } else {
+            ": the GPU was full, of other processes or of what this one already has"
+        }
+    );
+    let cause = if is_start { Cause::OtherProcess } else { Cause::TooBig };
+    (because(cause, text), vec![end, growth, smaller()])
+}
+
+/// No GPU has so much free.
+const ABSURD_POOL_BYTES: u64 = 1 << 40;
 
 fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
     let numbers = match (event.bytes("used"), event.bytes("limit"), event.bytes("over")) {
@@ -289,6 +354,13 @@ fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
     (because(Cause::OutsidePyTorch, text), vec![memory_growth(), look])
 }
 
+/// A tensor for a copy to the GPU was never allocated.
+fn tensorflow_full(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let text = "TensorFlow could not copy a tensor to the GPU, because there was no memory for it: the GPU is full, of this program or of \
+                others; the error has no numbers";
+    (because(Cause::TooBig, text), vec![end_others(None, found), smaller(), memory_growth()])
+}
+
 fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let of = match tensor(event) {
         Some((shape, Some(bytes))) => format!(" of {} ({shape})", size(bytes)),
@@ -308,10 +380,21 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         );
         return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
     }
-    let text = format!(
-        "TensorFlow could not allocate a tensor{of}: its allocator already has nearly all of the GPU, and the model's other tensors fill it"
-    );
-    let steps = vec![
+    let device = event.text("device");
+    let text = match device {
+        Some("GPU") => format!(
+            "TensorFlow could not allocate a tensor{of}: its allocator already has nearly all of the GPU, and the model's other tensors \
+             fill it"
+        ),
+        Some(device) => {
+            format!("TensorFlow could not allocate a tensor{of}: the {device} is full of the model's other tensors")
+        }
+        None => format!(
+            "TensorFlow could not allocate a tensor{of}: the model's other tensors fill the device, most often a GPU; the text does not \
+             name it"
+        ),
+    };
+    let mut steps = vec![
         Step::new(
             "shrink",
             "reduce the memory needed at once: a smaller batch, smaller images or shorter sequences, or mixed precision",
@@ -322,6 +405,9 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
         memory_growth(),
     ];
+    if !matches!(device, None | Some("GPU")) {
+        steps.truncate(1);
+    }
     (because(Cause::TooBig, text), steps)
 }
 
@@ -343,7 +429,8 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = event.bytes("available_raw").map(|bytes| format!("; {} was left of its limit", size(bytes)));
     let is_limited = event.id == "onnxruntime-limit";
     let text = format!(
-        "ONNX Runtime could not allocate a buffer{} on the device: its arena is at its limit, or the device is full{}",
+        "ONNX Runtime could not allocate a buffer{}: its arena is at its limit, or the memory of its device is full, which is the GPU's, \
+         or with the CPU provider the host's{}",
         asked(event),
         limit.unwrap_or_default()
     );
@@ -358,8 +445,24 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             .with("cudnn_conv_use_max_workspace=0");
     let cause = if is_limited { Cause::Limit } else { Cause::TooBig };
     let raise = Step::new("raise-limit", "raise the arena's limit", "it is set by the program").with("gpu_mem_limit");
-    let steps = is_limited.then_some(raise).into_iter().chain([arena, workspace, shrink(), warm_up]).collect();
+    let steps = is_limited.then_some(raise).into_iter().chain([arena, workspace, smaller(), warm_up]).collect();
     (because(cause, text), steps)
+}
+
+/// Its kernels run on the CPU.
+fn onnxruntime_host(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "ONNX Runtime has no memory of the host for a buffer{}: the layout in the node's name is one of the CPU's kernels, so it is not the \
+         GPU's memory",
+        asked(event)
+    );
+    let arena = Step::new(
+        "arena",
+        "let memory return to the system after each run",
+        "the arena keeps what its largest run needed",
+    )
+    .with("SessionOptions.enable_cpu_mem_arena = False, or enable_mem_pattern = False");
+    (because(Cause::HostMemory, text), vec![smaller(), arena, more_host_memory()])
 }
 
 /// CUDA refuses to allocate while a graph is captured.
@@ -401,8 +504,15 @@ fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 
 /// Requests of libraries whose error has no more than their size.
 fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let text = format!("{} could not allocate a buffer{}: the GPU is full", event.origin, asked(event));
+    let free = event.bytes("free").map_or_else(String::new, |free| format!(", {} of it is free", size(free)));
+    let text = format!("{} could not allocate a buffer{}: the GPU is full{free}", event.origin, asked(event));
     let step = match event.id {
+        "xgboost" => Step::new(
+            "split-request",
+            "build a quantised matrix at once, from parts of the data, or train on fewer rows and columns",
+            "a plain matrix is copied before it is quantised, so both exist for a while",
+        )
+        .with("xgboost.QuantileDMatrix(iterator), max_bin=128, xgboost.ExtMemQuantileDMatrix"),
         "directml" => Step::new(
             "shrink",
             "reduce the memory needed at once: 16 bits, a smaller model, fewer pixels, shorter sequences",

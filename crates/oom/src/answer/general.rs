@@ -4,7 +4,7 @@ use highwater_units::size;
 
 use super::host::{less_host_memory, more_host_memory};
 use super::libraries::{asked, metal};
-use super::{because, host, llama};
+use super::{because, host, llama, tensorrt};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;
@@ -23,6 +23,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         (_, Some(Program::Compiler)) => compiler(),
         ("pinned", _) => host::pinned(event.requested()),
         ("shared", _) => host::shared(event),
+        ("device", Some(Program::TensorRt)) => tensorrt::of_builder(event, found),
         ("device", _) => device(event, found),
         ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
         // Its own programs know no other.
@@ -81,7 +82,7 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
             "CPU and GPU share one memory, whose free parts become scattered",
         )
         .with("sudo tegrastats"),
-        Program::Llama | Program::Mlx | Program::Compiler | Program::OnnxRuntime => return None,
+        Program::Llama | Program::Mlx | Program::Compiler | Program::OnnxRuntime | Program::TensorRt => return None,
     })
 }
 
@@ -94,8 +95,10 @@ fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         Some(Program::Mlx) => return metal(),
         _ => {}
     }
+    let free = event.bytes("free").map_or_else(String::new, |free| format!(", with {} available", size(free)));
+    let by = event.text("backend").map_or_else(String::new, |backend| format!(" ({backend})"));
     let text = format!(
-        "the device had no memory for a request{}: either this program needs more than there is, or others hold it; the text has no \
+        "the device had no memory for a request{}{by}{free}: either this program needs more than there is, or others hold it; the text has no \
          totals",
         asked(event)
     );
@@ -151,7 +154,7 @@ fn unknown(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The first step where nothing is known of the program.
-fn smaller() -> Step {
+pub(super) fn smaller() -> Step {
     Step::new(
         "shrink",
         "reduce the memory needed at once: a smaller batch, a smaller or shorter input, a smaller model",

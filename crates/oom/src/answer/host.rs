@@ -23,7 +23,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "worker-exited" => killed_worker(event),
         "shm" | "shm-nccl" => shared(event),
         "pinned" | "pinned-nccl" => pinned(event.requested()),
+        "managed" => managed(),
+        "memlock" => locked(event),
         "host-allocator" => match found.surroundings.program {
+            program if event.origin == "Java" => general::of_host(event, program),
             _ if event.origin == "ggml" => general::of_host(event, Some(Program::Llama)),
             Some(Program::Llama | Program::Whisper) => general::of_host(event, found.surroundings.program),
             _ => allocator(event),
@@ -35,6 +38,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         _ => return None,
     })
 }
+
+/// A single tensor of a model is smaller.
+const LARGEST_WEIGHT_BYTES: u64 = 16 << 30;
 
 fn process(event: &Event) -> String {
     match (event.number("pid"), event.text("name")) {
@@ -174,6 +180,40 @@ pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), steps)
 }
 
+/// Memory that the driver moves between the host and the GPU.
+fn managed() -> (Diagnosis, Vec<Step>) {
+    let text = "bitsandbytes could not allocate managed memory, where its paged optimizers keep their state: it is memory of the host that \
+                the driver moves to the GPU, and WSL, containers and some drivers bound it";
+    let steps = vec![
+        Step::new(
+            "other-optimizer",
+            "use the 8-bit optimizer that is not paged",
+            "its state then lies on the GPU, 2 bytes for each parameter",
+        )
+        .with("optim=\"adamw_bnb_8bit\", or bitsandbytes.optim.AdamW8bit"),
+        more_host_memory().with("memory=48GB in .wslconfig, then wsl --shutdown; --memory 64g (Docker)"),
+    ];
+    (because(Cause::HostMemory, text), steps)
+}
+
+/// The limit on memory that may not be swapped.
+fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not lock memory of the host for InfiniBand's queues and buffers: the limit on locked memory (`ulimit -l`) is too small, \
+         as in containers and under Slurm by default; no memory is full",
+        event.origin
+    );
+    let steps = vec![
+        Step::new("raise-limit", "remove the limit on locked memory", "each queue and each registered buffer counts")
+            .with(
+                "ulimit -l unlimited; docker run --ulimit memlock=-1:-1; PropagateResourceLimitsExcept=MEMLOCK (Slurm)",
+            ),
+        Step::new("without-rdma", "run once without InfiniBand, to see whether the rest works", "it is then slower")
+            .with("NCCL_IB_DISABLE=1"),
+    ];
+    (because(Cause::Limit, text), steps)
+}
+
 fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
     let text = format!(
@@ -195,17 +235,25 @@ fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
 fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
     let text = format!("the host has no memory for a tensor or array{asked}: this is the CPU's memory, not the GPU's");
-    let steps = vec![
+    let in_parts = Step::new(
+        "load-in-parts",
+        "load checkpoints mapped and in parts, or on the GPU at once",
+        "offloading of optimizer and parameters needs it on the host for every process",
+    )
+    .with("torch.load(path, mmap=True), low_cpu_mem_usage=True");
+    // No weight is so large, and a traceback that does not load names what does.
+    let is_computed =
+        event.origin == "NumPy" || event.asked.innermost.is_some() || event.requested() >= Some(LARGEST_WEIGHT_BYTES);
+    let first = if is_computed && !event.asked.loads() {
         Step::new(
-            "load-in-parts",
-            "load checkpoints mapped and in parts, or on the GPU at once",
-            "offloading of optimizer and parameters needs it on the host for every process",
+            "shrink",
+            "compute on less at once: a smaller batch, a smaller or shorter input, tiles or chunks",
+            "one tensor has to lie in memory as a whole",
         )
-        .with("torch.load(path, mmap=True), low_cpu_mem_usage=True"),
-        less_host_memory(),
-        more_host_memory(),
-    ];
-    (because(Cause::HostMemory, text), steps)
+    } else {
+        in_parts
+    };
+    (because(Cause::HostMemory, text), vec![first, less_host_memory(), more_host_memory()])
 }
 
 fn killed(event: &Event, is_certain: bool) -> (Diagnosis, Vec<Step>) {

@@ -23,6 +23,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "ggml-pool" => ggml_pool(event),
         "nccl" => nccl(event),
+        "nccl-space" => window_space(event),
         "npu" | "npu-context" => ascend(event),
         "no-batch-size" => no_batch_size(),
         "evaluation" => evaluation(),
@@ -193,6 +194,26 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         shrink(),
     ];
     (because(Cause::OutsidePyTorch, text), steps)
+}
+
+/// The range of addresses that all ranks share.
+fn window_space(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.bytes("size").zip(event.bytes("limit"));
+    let numbers =
+        numbers.map_or_else(String::new, |(asked, limit)| format!(": {} within {}", size(asked), size(limit)));
+    let text = format!(
+        "NCCL's range of addresses for symmetric memory has no room for another window{numbers}; these are addresses, and the GPU's memory \
+         may not be full"
+    );
+    let fewer = Step::new(
+        "fewer-windows",
+        "register each buffer once, and deregister windows that are no longer used",
+        "each registration takes its own range, also of the same memory",
+    );
+    let without =
+        Step::new("other-allocator", "run without symmetric memory", "NCCL then copies through its own buffers")
+            .with("NCCL_WIN_ENABLE=0");
+    (because(Cause::Limit, text), vec![fewer, without])
 }
 
 fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
@@ -381,16 +402,33 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if found.surroundings.program == Some(Program::Llama) {
         return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
     }
+    if event.origin == "CTranslate2" {
+        let text = "CTranslate2 had no memory on the GPU, for its model's weights or what it computes; the error has no numbers";
+        let smaller = Step::new(
+            "smaller-model",
+            "use a smaller model, or one in fewer bits, and a smaller beam or batch",
+            "the weights are on the GPU as a whole",
+        )
+        .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");
+        return (because(Cause::TooBig, text), vec![smaller, end_others(None, found)]);
+    }
     let text = format!(
         "{} reports that the GPU is out of memory, to a library other than PyTorch's allocator; the error has no numbers: the GPU was full, \
          or another process had filled it",
         event.origin
     );
+    let tool = match event.origin {
+        "HIP" | "ROCm" => Some("rocm-smi --showpids"),
+        origin if origin.starts_with("Intel") => Some("xpu-smi ps"),
+        _ => None,
+    };
+    let end = end_others(None, found);
+    let end = Step { change: tool.map(str::to_owned).or(end.change), ..end };
     (
         because(Cause::OutsidePyTorch, text),
         general::less(found.surroundings.program)
             .into_iter()
-            .chain([end_others(None, found), margin("PyTorch's cached memory counts as used for others"), shrink()])
+            .chain([end, margin("PyTorch's cached memory counts as used for others"), shrink()])
             .collect(),
     )
 }

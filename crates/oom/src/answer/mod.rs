@@ -47,6 +47,9 @@ pub struct Answer {
     pub steps: Vec<Step>,
 }
 
+/// Engines compute what they refuse: the line that does so is not the program's.
+const ENGINES: [&str; 7] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-", "lmdeploy"];
+
 /// The answer; `None` if nothing that is known was found.
 pub fn answer(found: &Found) -> Option<Answer> {
     let mut situation = found.groups.first().map(|group| Situation::of_group(group, found.surroundings));
@@ -66,7 +69,10 @@ pub fn answer(found: &Found) -> Option<Answer> {
         (None, None) => return summary::explain(found),
     };
     // In the order in which they are worth a try: not each has a number.
-    let (diagnosis, steps) = of_event(event, found)?;
+    let (mut diagnosis, steps) = of_event(event, found)?;
+    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) {
+        diagnosis.notes.extend(asked(&event.asked));
+    }
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
 }
 
@@ -75,6 +81,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
     let mut steps = steps(&situation, &diagnosis);
     if let Some(group) = found.groups.first() {
         diagnosis.notes.extend(asked(&group.asked));
+        if group.asked.gathers_state() {
+            steps.insert(0, state_on_host());
+        }
         let error = |tried| last_digit_bytes(tried).div_ceil(2);
         let shape = |tried| shape::shape(tried, error(tried), &found.dimensions);
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
@@ -139,6 +148,19 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     found.events.iter().any(|event| event.id == "vllm-load") || is_full()
 }
 
+/// A checkpoint need not be gathered on the GPU.
+fn state_on_host() -> Step {
+    Step::new(
+        "offload-state",
+        "gather the checkpoint in the host's memory, on one rank or in shards",
+        "the lines make a state dict, whose full tensors lie beside the model",
+    )
+    .with(
+        "FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True), or \
+         torch.distributed.checkpoint",
+    )
+}
+
 /// Not all logits at once.
 fn in_chunks(tried_bytes: Option<u64>) -> Step {
     let step = Step::new(
@@ -157,6 +179,10 @@ fn in_chunks(tried_bytes: Option<u64>) -> Step {
 fn asked(at: &AskedAt) -> Option<String> {
     let innermost = at.innermost.as_ref()?;
     let place = |frame: &TracebackFrame| {
+        // A box around a traceback may be cut.
+        if frame.file.is_empty() {
+            return format!("line {} (`{}`)", frame.line, frame.source.replace('`', "'"));
+        }
         let text =
             if frame.source.is_empty() { String::new() } else { format!(" (`{}`)", frame.source.replace('`', "'")) };
         format!("{}:{} {}{text}", short(&frame.file), frame.line, frame.function)
@@ -192,7 +218,9 @@ fn several_ranks(found: &Found) -> Option<String> {
 /// The event that tells most; the earliest of these.
 fn strongest(found: &Found) -> Option<(usize, &Event)> {
     let events = found.events.iter().enumerate();
-    events.min_by_key(|(_, event)| (std::cmp::Reverse(weight(event)), event.line))
+    // A size that nothing has tells more than whose memory it is.
+    let rank = |event: &Event| (is_absurd(event), weight(event));
+    events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))
 }
 
 /// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1 for what
@@ -208,14 +236,14 @@ fn weight(event: &Event) -> u8 {
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
         "general" if event.text("place") == Some("unknown") => 0,
-        "general" | "general-set-up" | "runtime" | "tensorrt-tactic" | "sigkill" | "worker-exited"
-        | "trtllm-request" | "capture" | "llama-pinned" => 1,
+        "general" | "general-set-up" | "runtime" | "xla-device" | "tensorflow-pool" | "tensorrt-tactic" | "sigkill"
+        | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    if let Some(bytes) = event.requested().filter(|&bytes| bytes >= absurd_bytes(event)) {
+    if let Some(bytes) = event.requested().filter(|_| is_absurd(event)) {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)
@@ -232,6 +260,11 @@ fn absurd_bytes(event: &Event) -> u64 {
         "host-allocator" | "pinned" | "shm" => 1 << 46,
         _ => 1 << 40,
     }
+}
+
+/// Whether a request is larger than any memory. A pool's request to the driver has an answer of its own.
+fn is_absurd(event: &Event) -> bool {
+    event.id != "xla-device" && event.requested().is_some_and(|bytes| bytes >= absurd_bytes(event))
 }
 
 /// A request that no GPU or host could serve.
@@ -263,7 +296,15 @@ mod tests {
     #[test]
     fn every_known_failure_has_an_answer() {
         for row in FAILURES.iter() {
-            let event = Event { id: row.id, origin: row.origin, rank: None, line: 1, count: 1, values: Vec::new() };
+            let event = Event {
+                id: row.id,
+                origin: row.origin,
+                rank: None,
+                line: 1,
+                count: 1,
+                values: Vec::new(),
+                asked: AskedAt::default(),
+            };
             let found = Found { events: vec![event.clone()], ..Found::default() };
             let (diagnosis, steps) = of_event(&event, &found).unwrap_or_else(|| panic!("{} has no answer", row.id));
             assert!(!diagnosis.text.is_empty() && !steps.is_empty(), "{}", row.id);

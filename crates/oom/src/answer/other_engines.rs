@@ -11,6 +11,7 @@ use crate::steps::Step;
 pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
         "lmdeploy" => lmdeploy(),
+        "lmdeploy-cache" => lmdeploy_cache(),
         "mlc" => mlc(event),
         "exllama" => exllama(),
         "lmstudio" => lm_studio(event),
@@ -38,6 +39,24 @@ fn lmdeploy() -> (Diagnosis, Vec<Step>) {
             .with("--session-len 8192 --max-batch-size 32"),
     ];
     (because(Cause::EngineShare, text), steps)
+}
+
+fn lmdeploy_cache() -> (Diagnosis, Vec<Step>) {
+    let text = "LMDeploy's KV cache has no room for a request: too little memory is left for it beside the weights and the buffers, or its \
+                share is too small";
+    let steps = vec![
+        Step::new(
+            "raise-share",
+            "give the KV cache a larger share of the memory that is free after the weights",
+            "0.8 is the default",
+        )
+        .with("--cache-max-entry-count 0.9"),
+        Step::new("less-weights", "load less of the model on each GPU", "what the weights leave is the cache's")
+            .with("--tp 2, or --model-format awq"),
+        shorter("serve shorter requests, or fewer at once", "each takes its own blocks")
+            .with("--session-len 8192 --max-batch-size 32"),
+    ];
+    (because(Cause::KvCache, text), steps)
 }
 
 fn mlc(event: &Event) -> (Diagnosis, Vec<Step>) {

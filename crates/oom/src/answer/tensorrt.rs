@@ -12,16 +12,29 @@ use crate::steps::Step;
 
 /// The answer to a failure of `TensorRT` alone.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    if !event.id.starts_with("tensorrt") {
-        return None;
+    event.id.starts_with("tensorrt").then(|| of_builder(event, found))
+}
+
+/// The size of a workspace: releases up to 9 print whole MiB without their unit.
+fn workspace(event: &Event) -> String {
+    match event.number("raw") {
+        Some(mebibytes) if event.id == "tensorrt-tactic" && mebibytes < 1 << 20 => {
+            format!(" of {}", size(mebibytes << 20))
+        }
+        _ => asked(event),
     }
+}
+
+/// The answer to a failure while an engine is built, or runs.
+pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let has = |id: &str| found.events.iter().any(|event| event.id == id);
     // The error line behind a tactic that is only skipped says the same as one that ends the build.
     let (cause, text) = if has("tensorrt-tactic") && !has("tensorrt-node") {
         let text = format!(
-            "TensorRT's builder had no memory for a tactic's workspace{} and skipped it: the build goes on with others, and the engine may \
-             only be slower",
-            asked(event)
+            "TensorRT's builder had no memory for a tactic's workspace{}{} and skipped it: the build goes on with others, and the engine \
+             may only be slower",
+            workspace(event),
+            event.bytes("free").map_or_else(String::new, |free| format!(", with {} available,", size(free)))
         );
         (Cause::Unknown, text)
     } else {
@@ -52,7 +65,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         )
         .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
     ];
-    Some((because(cause, text), steps))
+    (because(cause, text), steps)
 }
 
 /// The answer to a failure of TensorRT-LLM.

@@ -15,8 +15,8 @@ mod words;
 
 pub(crate) use words::TRIGGERS;
 use words::{
-    BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OTHER_REASONS, PLACES, RECOVERIES, SENTENCES, SET_UP,
-    SOURCE, TOOLS,
+    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OPEN, OTHER_REASONS, PLACES, RECOVERIES,
+    SENTENCES, SET_UP, SOURCE,
 };
 
 use crate::known::{Row, Value, Values, row, text_of};
@@ -73,12 +73,14 @@ pub(crate) enum Sentence {
         place: Place,
         /// The size of the request.
         requested: Option<u64>,
-        /// The most that there may be of it.
+        /// The most that there may be of it at once.
         limit: Option<u64>,
+        /// How much of it there was.
+        free: Option<u64>,
         /// A process was set up on a device, and had requested nothing yet.
         is_set_up: bool,
-        /// The program that lists who uses the device.
-        tool: Option<&'static str>,
+        /// The runtime that the device is used by, and the program that lists who uses it.
+        backend: Option<(&'static str, &'static str)>,
     },
     /// A process was ended by signal 9.
     Killed,
@@ -89,16 +91,25 @@ impl Sentence {
     pub(crate) fn hit(self) -> (&'static Row, Values) {
         match self {
             Self::Killed => (&KILLED, Values::new()),
-            Self::Failed { place, requested, limit, is_set_up, tool } => {
+            Self::Failed { place, requested, limit, free, is_set_up, backend } => {
                 let bytes = |bytes: u64| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
                 let mut values = vec![("place", Value::Text(place.name().to_owned()))];
                 values.extend(requested.map(|requested| ("size", bytes(requested))));
                 values.extend(limit.map(|limit| ("limit", bytes(limit))));
-                values.extend(tool.map(|tool| ("tool", Value::Text(tool.to_owned()))));
+                values.extend(free.map(|free| ("free", bytes(free))));
+                let text = |text: &str| Value::Text(text.to_owned());
+                values.extend(backend.iter().flat_map(|(name, tool)| [("backend", text(name)), ("tool", text(tool))]));
                 (if is_set_up { &SET_UP_FAILED } else { &FAILED }, values)
             }
         }
     }
+}
+
+/// Whether a line ends within a sentence.
+pub(crate) fn is_open(line: &[u8]) -> bool {
+    let end = text_of(&line[line.len().saturating_sub(32)..]).to_lowercase();
+    let last = end.trim_end().rsplit(' ').next().unwrap_or_default();
+    OPEN.contains(&last) || last.ends_with(['=', '('])
 }
 
 /// Reads a line that holds a trigger.
@@ -110,7 +121,8 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         return None;
     }
     if let Some((_, place)) = SENTENCES.iter().find(|(words, _)| lower.contains(words)) {
-        return Some(Sentence::Failed { place: *place, requested: None, limit: None, is_set_up: false, tool: None });
+        let (requested, limit, free) = (None, None, None);
+        return Some(Sentence::Failed { place: *place, requested, limit, free, is_set_up: false, backend: None });
     }
     if RECOVERIES.iter().chain(&OTHER_REASONS).any(|words| lower.contains(words)) {
         return None;
@@ -121,25 +133,38 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         return None;
     }
     let clauses = clauses(&lower);
+    if is_killed_job(&text) {
+        return Some(Sentence::Killed);
+    }
     if clauses.iter().any(|clause| is_killed(clause)) {
         return Some(Sentence::Killed);
     }
     let code = || is_error && codes(&text);
     let is_beyond = clauses.iter().any(|clause| comparison(clause));
+    let exceeds = !is_beyond && is_error && exceeds(&lower, &clauses);
     let short = || is_error && !lower.contains("warn") && clauses.iter().any(|clause| shortage(clause));
-    let failed = is_beyond || clauses.iter().any(|clause| lack(clause) || request(clause)) || code() || short();
+    let failed =
+        is_beyond || exceeds || clauses.iter().any(|clause| lack(clause) || request(clause)) || code() || short();
     failed.then(|| {
         // A flag in the line's advice may name another place than the failure's.
         let named: Vec<&str> = lower.split(' ').filter(|word| !word.starts_with("--")).collect();
         let named = named.join(" ");
-        let place = PLACES.iter().find(|(words, _)| named.contains(words)).map_or(Place::Unknown, |(_, place)| *place);
+        let place = PLACES.iter().find(|(words, _)| names(&named, words)).map_or(Place::Unknown, |(_, place)| *place);
         let mut sizes = sizes(&lower);
         let requested = sizes.next();
-        let limit = sizes.next().filter(|_| is_beyond);
+        let second = sizes.next();
+        let (limit, free) = (second.filter(|_| is_beyond), second.filter(|_| exceeds));
         let is_set_up = SET_UP.iter().any(|words| lower.contains(words));
-        let tool = TOOLS.iter().find(|(words, _)| lower.contains(words)).map(|(_, tool)| *tool);
-        Sentence::Failed { place, requested, limit, is_set_up, tool }
+        let backend = BACKENDS.iter().find(|(words, ..)| names(&lower, words)).map(|&(_, name, tool)| (name, tool));
+        Sentence::Failed { place, requested, limit, free, is_set_up, backend }
     })
+}
+
+/// Whether a line has these words; a short one has to begin a word of the line: `input` names no NPU, and `output` no TPU.
+fn names(line: &str, words: &str) -> bool {
+    let is_short = ["npu", "tpu", "hpu", "hip", "mtl", "heap"].contains(&words);
+    let begins = |at: usize| line[..at].chars().next_back().is_none_or(|before| !before.is_alphabetic());
+    line.match_indices(words).any(|(at, _)| !is_short || begins(at))
 }
 
 /// Whether a word stands among the first of a line, as a level of a logger does.
@@ -165,7 +190,15 @@ fn clauses(line: &str) -> Vec<Vec<&str>> {
 
 /// Whether the words before a failure take it back.
 fn is_hedged(before: &[&str]) -> bool {
-    before.iter().any(|word| HEDGES.contains(word)) || before.last().is_some_and(|word| matches!(*word, "no" | "not"))
+    // `could not` tells a failure.
+    let is_hedge = |at: usize| HEDGES.contains(&before[at]) && before.get(at + 1) != Some(&"not");
+    (0..before.len()).any(is_hedge) || before.last().is_some_and(|word| matches!(*word, "no" | "not"))
+}
+
+/// Whether the last words deny what follows.
+fn is_denied(before: &[&str]) -> bool {
+    let denies = |word: &&str| *word == "not" || word.ends_with("n't");
+    before[before.len().saturating_sub(3)..].iter().any(denies)
 }
 
 /// `out of GPU memory`, `memory exhausted`, `exceeded memory limit`.
@@ -174,8 +207,12 @@ fn lack(clause: &[&str]) -> bool {
         let rest = &clause[at..];
         let after = match rest {
             // Resources and space may belong to anything: GPUs of a cluster, a disk.
-            ["not", "enough", after @ ..] | ["insufficient", after @ ..] if is_of_anything(after) => return false,
-            ["out", "of", after @ ..] | ["not", "enough", after @ ..] | ["insufficient", after @ ..] => after,
+            ["not" | "no", "enough", after @ ..] | ["insufficient", after @ ..] if is_of_anything(after) => {
+                return false;
+            }
+            ["out", "of", after @ ..] | ["not" | "no", "enough", after @ ..] | ["insufficient", after @ ..] => after,
+            // `does not have sufficient memory`.
+            ["sufficient" | "enough", after @ ..] if is_denied(&clause[..at]) => after,
             ["oom", after @ ..] => {
                 let names = |words: &[&str], found: Option<&&str>| found.is_some_and(|found| words.contains(found));
                 let is_event = names(&["cuda", "gpu", "got", "hit", "an", "host"], clause[..at].last())
@@ -306,6 +343,19 @@ fn comparison(clause: &[&str]) -> bool {
     })
 }
 
+/// `estimated memory 29.10 GiB exceeds the available 23.60 GiB`: two amounts, of which the first is larger.
+fn exceeds(line: &str, clauses: &[Vec<&str>]) -> bool {
+    let tells = |clause: &Vec<&str>| {
+        let at = clause.iter().position(|word| word.starts_with("exceed"));
+        at.is_some_and(|at| {
+            let of_memory = |word: &&str| MEMORY.contains(word) || *word == "allocation";
+            clause.iter().any(of_memory) && !is_hedged(&clause[..at])
+        })
+    };
+    let mut sizes = sizes(line);
+    clauses.iter().any(tells) && sizes.next().zip(sizes.next()).is_some_and(|(needed, limit)| needed > limit)
+}
+
 fn is_size(word: &str) -> bool {
     word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_digit())
         || matches!(word, "bytes" | "mib" | "gib" | "mb" | "gb")
@@ -319,6 +369,14 @@ fn codes(text: &str) -> bool {
         let before = at.map(|at| clause[..at].iter().map(|word| word.to_lowercase()).collect::<Vec<_>>());
         before.is_some_and(|before| !is_hedged(&before.iter().map(String::as_str).collect::<Vec<_>>()))
     })
+}
+
+/// `[1]    12345 killed     python train.py`, as zsh prints it.
+fn is_killed_job(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let is_number = |word: Option<&str>| word.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    let job = words.next().and_then(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    is_number(job) && is_number(words.next()) && words.next() == Some("killed")
 }
 
 /// `exit code 137`, `returncode=-9`, `received SIGKILL`.
@@ -369,13 +427,18 @@ fn size(text: &[u8], before: &[u8]) -> Option<u64> {
             return Some(bytes);
         }
     }
+    let hex =
+        text.strip_prefix(b"0x").map(|hex| &hex[..hex.iter().take(16).take_while(|b| b.is_ascii_hexdigit()).count()]);
     let digits = text.iter().take(20).take_while(|byte| byte.is_ascii_digit()).count();
     let is_whole = !matches!(text.get(digits), Some(b'.' | b':' | b'-'));
     let words = String::from_utf8_lossy(&before[before.len().saturating_sub(24)..]);
     let words = words.trim_end_matches([' ', ':', '=']);
     let follows_size = ["size", "of", "allocate", "alloc", "memory", "mem", "bytes", "raw"];
     let is_named = follows_size.iter().any(|word| words.ends_with(word));
-    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().unwrap_or(u64::MAX);
+    let number = match hex {
+        Some(hex) => u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?,
+        None => std::str::from_utf8(&text[..digits]).ok()?.parse().unwrap_or(u64::MAX),
+    };
     (is_whole && is_named && number >= LEAST_SIZE).then_some(number)
 }
 
@@ -405,6 +468,16 @@ mod tests {
         assert_eq!(failed("RangeError: Array buffer allocation failed"), Some((Place::Host, None)));
         assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
         assert_eq!(
+            failed("[bmlib_memory][error] bm_alloc_gmem failed, dev_id = 0, size = 0xc0fb4000"),
+            Some((Place::Device, Some(0xc0fb_4000)))
+        );
+        assert_eq!(
+            failed("ERROR: estimated GPU memory of 29.10 GiB exceeds the available 23.60 GiB"),
+            Some((Place::Device, Some(31_245_887_078)))
+        );
+        assert_eq!(failed("error: failed to allocate the output buffer"), Some((Place::Unknown, None)));
+        assert_eq!(failed("RuntimeError: No enough gpu memory for runtime."), Some((Place::Device, None)));
+        assert_eq!(
             failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
             Some((Place::Device, Some(4096)))
         );
@@ -419,14 +492,18 @@ mod tests {
                 place: Place::Device,
                 requested: Some(48_736_917_632),
                 limit: Some(30_150_672_384),
+                free: None,
                 is_set_up: false,
-                tool: None
+                backend: Some(("Metal", "sudo footprint -a")),
             })
         );
     }
 
     #[test]
     fn ends_by_a_signal_are_told_from_numbers() {
+        for line in ["[1]    12345 killed     python train.py", "  exitcode  : -9 (pid: 4217)"] {
+            assert_eq!(read(line.as_bytes()), Some(Sentence::Killed), "{line}");
+        }
         for line in ["container exited with code 137", "Worker (pid:25134) was sent SIGKILL!", "failed, returncode=-9"]
         {
             assert_eq!(read(line.as_bytes()), Some(Sentence::Killed), "{line}");

@@ -3,7 +3,7 @@
 use super::Place;
 
 /// A line is read if it holds one of these: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 109] = [
+pub(crate) const TRIGGERS: [&str; 124] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -19,6 +19,8 @@ pub(crate) const TRIGGERS: [&str; 109] = [
     "ut of shared memory",
     "ut of physical memory",
     "ut of heap memory",
+    "ut of Host",
+    "ut of Device",
     "ut of available",
     "o memory",
     "o more memory",
@@ -77,6 +79,16 @@ pub(crate) const TRIGGERS: [&str; 109] = [
     "ttempting to allocate",
     "ttempted to allocate",
     "AllocInternalTagged",
+    "alloc_",
+    "Alloc_",
+    " enough ",
+    "ufficient ",
+    "ut of Memory",
+    "lloc mem",
+    "ould not create",
+    "xceeds ",
+    "xceeding ",
+    "xceed ",
     // Codes.
     "UT_OF_MEMORY",
     "UT_OF_HOST_MEMORY",
@@ -106,6 +118,9 @@ pub(crate) const TRIGGERS: [&str; 109] = [
     "ode -9",
     "ode: -9",
     "ode=-9",
+    "ode : -9",
+    "ode  : -9",
+    " killed  ",
     "ode = -9",
     "ignal 9",
     "ignal: 9",
@@ -186,6 +201,36 @@ pub(super) const MEMORY: [&str; 8] = ["memory", "vram", "ram", "hbm", "mem", "re
 
 /// Words of failing, beside those that begin with `fail`.
 pub(super) const FAILING: [&str; 7] = ["cannot", "unable", "couldn", "can't", "couldn't", "refused", "impossible"];
+
+/// Words and marks that no sentence ends with.
+pub(super) const OPEN: [&str; 26] = [
+    "to",
+    "of",
+    "for",
+    "than",
+    "the",
+    "a",
+    "an",
+    "in",
+    "on",
+    "not",
+    "enough",
+    "cannot",
+    "could",
+    "size",
+    "allocate",
+    "allocating",
+    "out",
+    "with",
+    "is",
+    "was",
+    "by",
+    "at",
+    "from",
+    "requested",
+    "=",
+    "(",
+];
 
 /// Words before a failure that only speak of it.
 pub(super) const HEDGES: [&str; 44] = [
@@ -326,7 +371,7 @@ pub(super) const ERRORS: [&str; 19] = [
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
-pub(super) const PLACES: [(&str, Place); 91] = [
+pub(super) const PLACES: [(&str, Place); 103] = [
     ("pinned", Place::Pinned),
     ("hostalloc", Place::Pinned),
     ("mallochost", Place::Pinned),
@@ -387,6 +432,18 @@ pub(super) const PLACES: [(&str, Place); 91] = [
     ("nvgpu", Place::Device),
     ("optix", Place::Device),
     ("tdrv", Place::Device),
+    ("gmem", Place::Device),
+    ("malloc_or_wait", Place::Device),
+    ("syndevice", Place::Device),
+    ("miopen", Place::Device),
+    ("rocblas", Place::Device),
+    ("cusolver", Place::Device),
+    ("hccl", Place::Device),
+    ("bmlib", Place::Device),
+    ("ggml-hex", Place::Device),
+    ("rpcmem", Place::Device),
+    ("hexagon", Place::Device),
+    ("xpu", Place::Device),
     ("mindspore", Place::Device),
     ("amdgpu", Place::Device),
     ("ops_amd", Place::Device),
@@ -425,28 +482,51 @@ const AMD: &str = "rocm-smi --showpids";
 const INTEL: &str = "xpu-smi ps";
 const ASCEND: &str = "npu-smi info";
 
-/// The program that lists who uses a device, by words of the line in lower case.
-pub(super) const TOOLS: [(&str, &str); 22] = [
-    ("cuda", NVIDIA),
-    ("custream", NVIDIA),
-    ("cumem", NVIDIA),
-    ("cuctx", NVIDIA),
-    ("cublas", NVIDIA),
-    ("cudnn", NVIDIA),
-    ("cuvid", NVIDIA),
-    ("nvenc", NVIDIA),
-    ("openencodesession", NVIDIA),
-    ("optix", NVIDIA),
-    ("nvidia", NVIDIA),
-    ("hip", AMD),
-    ("rocm", AMD),
-    ("amdgpu", AMD),
-    ("ops_amd", AMD),
-    ("level_zero", INTEL),
-    ("ze_result", INTEL),
-    ("ur_result", INTEL),
-    ("pi_error", INTEL),
-    ("sycl", INTEL),
-    ("aclrt", ASCEND),
-    ("rtmalloc", ASCEND),
+/// The runtime that a device is used by, and the program that lists who uses it, by words of the line in lower case. The earlier
+/// row counts.
+pub(super) const BACKENDS: [(&str, &str, &str); 41] = [
+    ("hip_error", "HIP", AMD),
+    ("hiperror", "HIP", AMD),
+    ("hipmalloc", "HIP", AMD),
+    ("hip", "HIP", AMD),
+    ("miopen", "MIOpen", AMD),
+    ("rocblas", "rocBLAS", AMD),
+    ("rocm", "ROCm", AMD),
+    ("amdgpu", "AMD's driver", AMD),
+    ("ops_amd", "AMD's driver", AMD),
+    ("level_zero", "Level Zero", INTEL),
+    ("ze_result", "Level Zero", INTEL),
+    ("ur_result", "Level Zero", INTEL),
+    ("pi_error", "Level Zero", INTEL),
+    ("sycl", "SYCL", INTEL),
+    ("xpu", "XPU", INTEL),
+    ("aclrt", "CANN", ASCEND),
+    ("rtmalloc", "CANN", ASCEND),
+    ("hccl", "HCCL", ASCEND),
+    ("npu", "NPU", ASCEND),
+    ("habana", "Gaudi", "hl-smi"),
+    ("synapse", "Gaudi", "hl-smi"),
+    ("syndevice", "Gaudi", "hl-smi"),
+    ("tdrv", "Neuron", "neuron-top"),
+    ("nrt_", "Neuron", "neuron-top"),
+    ("bmlib", "Sophgo", "bm-smi"),
+    ("metal", "Metal", "sudo footprint -a"),
+    ("mtl", "Metal", "sudo footprint -a"),
+    ("cublas", "cuBLAS", NVIDIA),
+    ("cudnn", "cuDNN", NVIDIA),
+    ("cuvid", "NVDEC", NVIDIA),
+    ("nvenc", "NVENC", NVIDIA),
+    ("openencodesession", "NVENC", NVIDIA),
+    ("optix", "OptiX", NVIDIA),
+    ("cuda", "CUDA", NVIDIA),
+    ("custream", "CUDA", NVIDIA),
+    ("cumem", "CUDA", NVIDIA),
+    ("cuctx", "CUDA", NVIDIA),
+    ("nvidia", "NVIDIA's driver", NVIDIA),
+    ("vulkan", "Vulkan", NVIDIA_OR_ANOTHER),
+    ("vk_error", "Vulkan", NVIDIA_OR_ANOTHER),
+    ("vkallocate", "Vulkan", NVIDIA_OR_ANOTHER),
 ];
+
+/// Vulkan runs on GPUs of every maker.
+const NVIDIA_OR_ANOTHER: &str = "nvidia-smi, rocm-smi --showpids, or xpu-smi ps, by the GPU's maker";

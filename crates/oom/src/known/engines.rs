@@ -151,7 +151,11 @@ pub(super) const ROWS: &[Row] = &[
         "SGLang",
         "The memory capacity is unbalanced. Some GPUs may be occupied by other processes",
     ),
+    row("vllm-blocks", "vLLM 0.8 or newer", "Cannot get {blocks:n} free blocks from the pool"),
+    row("vllm-blocks", "vLLM 0.5 to 0.10", "NoFreeBlocksError"),
+    row("vllm-blocks", "vLLM up to 0.5", "Out of memory! No free blocks are available"),
     // TGI and TensorRT-LLM.
+    row("tgi-total", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
     row("tgi-prefill", "TGI", "Not enough memory to handle {tokens:n} prefill tokens"),
     row(
         "trtllm-create",
@@ -169,6 +173,8 @@ pub(super) const ROWS: &[Row] = &[
         "TensorRT-LLM 0.18 to 1.0",
         "Executor creation failed with an error which might indicate insufficient GPU memory",
     ),
+    row("trtllm-cache", "TensorRT-LLM", "Can't allocate new blocks. No free blocks left"),
+    row("trtllm-cache", "TensorRT-LLM", "No free block found. This shouldn't happen"),
     row("trtllm-cache", "TensorRT-LLM", "Impossible to fit in any sequence in kvCache"),
     row(
         "trtllm-cache",
@@ -179,9 +185,19 @@ pub(super) const ROWS: &[Row] = &[
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.
     row("tensorrt", "TensorRT", "Requested amount of GPU memory ({raw:n} bytes) could not be allocated"),
+    row("tensorrt", "TensorRT", "User allocator error allocating {raw:n}-byte buffer"),
     row("tensorrt", "TensorRT", "Cuda Runtime (out of memory)"),
+    row("tensorrt", "TensorRT up to 7", "Allocator::allocate: 2 (out of memory)"),
+    row("tensorrt", "TensorRT up to 7", "Cuda Error in allocate: 2 (out of memory)"),
+    row("tensorrt", "TensorRT up to 8", "GPU memory allocation error during getBestTactic"),
+    row("tensorrt", "TensorRT up to 7", "OutOfMemory Error in {*}nvinfer1"),
     row("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
-    row("tensorrt-node", "TensorRT", "Could not find any implementation for node"),
+    row("tensorrt-node", "TensorRT", "ould not find any implementation for node"),
+    row(
+        "tensorrt-tactic",
+        "TensorRT",
+        "Tactic Device request: {size:b} Available: {free:b}. Device memory is insufficient to use tactic",
+    ),
     row(
         "tensorrt-tactic",
         "TensorRT",
@@ -189,6 +205,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     // Engines with few words.
     row("lmdeploy", "LMDeploy (TurboMind)", "CUDA runtime error: out of memory"),
+    row("lmdeploy", "LMDeploy (PyTorch)", "No enough gpu memory for runtime."),
+    row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough gpu memory for kv cache"),
+    row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough gpu memory for state cache"),
+    row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough free memory blocks."),
+    row("lmdeploy-cache", "LMDeploy (TurboMind)", "cache out of memory, no request can be admitted"),
     row(
         "mlc",
         "MLC",

@@ -9,6 +9,7 @@
 //! | `t` | an amount whose `GB` is a thousand million bytes |
 //! | `g` | a number of GiB without its unit |
 //! | `h` | a number with `B`, `K`, `M`, `G` or `T`, powers of 1024, as XLA prints sizes |
+//! | `x` | an amount of bytes as `0x` and hexadecimal digits |
 //! | `d` | whole numbers with commas between them |
 //! | `n` | a whole number, with or without separators |
 //! | `f` | a decimal number |
@@ -203,6 +204,11 @@ fn value(kind: &str, text: &[u8]) -> Read<Value> {
                 ((u128::from(decimal.millionths) << (10 * power)) + u128::from(MILLION / 2)) / u128::from(MILLION);
             Some((Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), length + 1))
         })),
+        "x" => found(text.strip_prefix(b"0x").and_then(|text| {
+            let digits = text.iter().take(16).take_while(|byte| byte.is_ascii_hexdigit()).count();
+            let bytes = u64::from_str_radix(std::str::from_utf8(&text[..digits]).ok()?, 16).ok()?;
+            Some((Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX)), 2 + digits))
+        })),
         "d" => {
             let length =
                 text.iter().take(WORD_BYTES).take_while(|byte| byte.is_ascii_digit() || **byte == b',').count();
@@ -270,6 +276,7 @@ mod tests {
         );
         assert_eq!(values("requesting {n:t}", "requesting 1.50 GB"), Some(vec![("n", Value::Bytes(1_500_000_000))]));
         assert_eq!(values("memory: {kv:s}", "memory: -0.50 GB"), Some(vec![("kv", Value::Bytes(-(1 << 29)))]));
+        assert_eq!(values("size={n:x} in", "size=0x2000 in"), Some(vec![("n", Value::Bytes(8192))]));
         assert_eq!(values("size: {n:n} tokens", "size: 1,178,880 tokens"), Some(vec![("n", Value::Number(1_178_880))]));
         assert_eq!(values("({free:g}/{total:b})", "(1.5/2.0 GiB)").map(|values| values.len()), Some(2));
         assert_eq!(

@@ -10,7 +10,8 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 12] = [
+const AROUND: [&str; 19] = [
+    "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -23,13 +24,31 @@ const AROUND: [&str; 12] = [
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
     "illegal memory access",
+    WEBUI[0],
+    WEBUI[1],
+    WEBUI[2],
+    WEBUI[3],
+    WEBUI[4],
+    WEBUI[5],
+];
+
+/// What AUTOMATIC1111's web UI and its forks are known by.
+const WEBUI: [&str; 6] = [
+    "stable-diffusion-webui",
+    "modules\\processing.py",
+    "modules/processing.py",
+    "modules\\call_queue.py",
+    "modules/call_queue.py",
+    "sd_hijack",
 ];
 
 /// What stands before the release of PyTorch.
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
 
 /// What `ComfyUI` is known by.
-const COMFYUI: [&str; 5] = [
+const COMFYUI: [&str; 7] = [
+    "comfyui",
+    "!!! Exception during processing!!!",
     "ComfyUI",
     "comfy/",
     "unloading all loaded models",
@@ -60,6 +79,7 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&TORCH)
         .chain(&COMFYUI)
         .chain(&NEAR)
+        .chain(&super::trace::OTHER_ANCHORS)
         .chain([&KILLED])
         .chain(&NOTEBOOK)
         .chain(tables)
@@ -81,6 +101,9 @@ impl Found {
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.is_comfyui |= words.has_any(&COMFYUI);
+        seen.lacks_expandable_segments |= words.has("expandable_segments not supported")
+            || words.has(super::trace::ANCHOR) && is_path_of_windows(line);
+        seen.is_webui |= words.has_any(&WEBUI);
         seen.is_ollama |= words.has("ollama");
         seen.has_faulted |= words.has("illegal memory access");
         let program = program::PROGRAMS.iter().position(|(_, names)| words.has_any(names));
@@ -121,6 +144,12 @@ impl Found {
             self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
         }
     }
+}
+
+/// `File "C:\x.py"`: PyTorch has no expandable segments on Windows.
+fn is_path_of_windows(line: &[u8]) -> bool {
+    let path = memmem::find(line, super::trace::ANCHOR.as_bytes()).map(|at| &line[at + super::trace::ANCHOR.len()..]);
+    matches!(path, Some([b'A'..=b'Z' | b'a'..=b'z', b':', b'\\', ..]))
 }
 
 fn number(word: &[u8]) -> Option<u32> {

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::summary::MemorySummary;
 use super::table::Hit;
+use super::trace::AskedAt;
 use super::{Found, Mention};
 use crate::known::{Value, Values, text_of};
 
@@ -34,6 +35,8 @@ pub struct Event {
     pub count: u64,
     /// Its numbers and names.
     pub values: Vec<(&'static str, Value)>,
+    /// The lines that asked for the memory, by a traceback just before the first.
+    pub asked: AskedAt,
 }
 
 impl Event {
@@ -79,7 +82,11 @@ impl Event {
 impl Event {
     /// Whether a failure that was found a few lines later says the same and more.
     fn is_begun_by(&self, values: &Values) -> bool {
-        values.len() > self.values.len() && self.values.iter().all(|value| values.contains(value))
+        let unknown = ("place", Value::Text("unknown".to_owned()));
+        let is_told_since = self.values.contains(&unknown) && !values.contains(&unknown);
+        let has_same = |value: &(&'static str, Value)| *value == unknown || values.contains(value);
+        (values.len() > self.values.len() || is_told_since && values.len() == self.values.len())
+            && self.values.iter().all(has_same)
     }
 }
 
@@ -102,7 +109,14 @@ impl Found {
     }
 
     /// Counts a failure; those that say the same belong together.
-    pub(super) fn add(&mut self, hit: Hit, rank: Option<u32>, line: u64, index: &mut EventIndex) {
+    pub(super) fn add(
+        &mut self,
+        hit: Hit,
+        rank: Option<u32>,
+        line: u64,
+        index: &mut EventIndex,
+        asked: impl FnOnce() -> AskedAt,
+    ) {
         self.event_count += 1;
         let Hit { row, values } = hit;
         let key = (row.id, rank, values);
@@ -119,7 +133,7 @@ impl Found {
         } else if self.events.len() < MAX_EVENTS {
             let values = key.2.clone();
             index.insert(key, self.events.len());
-            self.events.push(Event { id: row.id, origin: row.origin, rank, line, count: 1, values });
+            self.events.push(Event { id: row.id, origin: row.origin, rank, line, count: 1, values, asked: asked() });
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct Surroundings {
     pub is_notebook: bool,
     /// It says, outside of PyTorch's advice, that expandable segments are on.
     pub has_expandable_segments: bool,
+    /// It is of a platform where PyTorch has no expandable segments: Windows, or it says so.
+    pub lacks_expandable_segments: bool,
     /// The engine that serves a model, by its lines: `vllm`, `sglang`, `llama.cpp`.
     pub engine: Option<&'static str>,
     /// It has sleep mode or another allocator of pools, which excludes expandable segments.
@@ -43,6 +45,8 @@ pub struct Surroundings {
     pub is_ollama: bool,
     /// It is of `ComfyUI`.
     pub is_comfyui: bool,
+    /// It is of AUTOMATIC1111's web UI or a fork of it.
+    pub is_webui: bool,
     /// The GPU has reported an access to memory that is not there: every later call fails.
     pub has_faulted: bool,
     /// The kind of program, by the first name of one.

@@ -42,27 +42,41 @@ fn after_escape(text: &[u8]) -> &[u8] {
 }
 
 /// Characters that HTML writes otherwise: a page or a feed was copied.
-const ENTITIES: [(&[u8], u8); 8] = [
+const ENTITIES: [(&[u8], u8); 9] = [
     (b"&#39;", b'\''),
     (b"&#x27;", b'\''),
     (b"&apos;", b'\''),
     (b"&quot;", b'"'),
     (b"&#34;", b'"'),
+    (b"&nbsp;", b' '),
     (b"&lt;", b'<'),
     (b"&gt;", b'>'),
     (b"&amp;", b'&'),
 ];
 
-/// Without the `>` of a quotation before it, and with characters for HTML's names of them.
+/// HTML's marks that a text which was copied as a page has: `<span class="x">`, `</code>`, `<br/>`.
+const TAGS: [&[u8]; 12] =
+    [b"span", b"code", b"pre", b"br", b"div", b"strong", b"em", b"font", b"td", b"tr", b"li", b"p"];
+/// The longest such mark.
+const TAG_BYTES: usize = 1024;
+
+/// Without the `>` of a quotation before it, without HTML's marks, and with characters for HTML's names of them.
 pub(super) fn unquoted(line: &[u8]) -> Cow<'_, [u8]> {
     let mut line = line;
     while let Some(rest) = line.strip_prefix(b"> ") {
         line = rest;
     }
-    let Some(first) = memchr::memchr(b'&', line) else { return Cow::Borrowed(line) };
+    let is_plain = |at: &usize| line[*at] == b'<' && tag(&line[*at..]).is_none();
+    let Some(first) = memchr::memchr2_iter(b'&', b'<', line).find(|at| !is_plain(at)) else {
+        return Cow::Borrowed(line);
+    };
     let mut text = line[..first].to_vec();
     let mut rest = &line[first..];
     while let Some((&byte, after)) = rest.split_first() {
+        if let Some(length) = tag(rest) {
+            rest = &rest[length..];
+            continue;
+        }
         let entity = ENTITIES.iter().find(|(name, _)| byte == b'&' && rest.starts_with(name));
         let (byte, length) = entity.map_or((byte, 1), |(name, byte)| (*byte, name.len()));
         text.push(byte);
@@ -71,11 +85,33 @@ pub(super) fn unquoted(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
+/// The length of a mark of HTML at the beginning of a text.
+fn tag(text: &[u8]) -> Option<usize> {
+    let inner = text.strip_prefix(b"<")?;
+    let name = inner.strip_prefix(b"/").unwrap_or(inner);
+    let is_known = TAGS.iter().any(|tag| {
+        name.starts_with(tag) && name.get(tag.len()).is_some_and(|after| matches!(after, b' ' | b'>' | b'/'))
+    });
+    let end = if is_known { memchr::memchr(b'>', &text[..text.len().min(TAG_BYTES)]) } else { None };
+    end.map(|end| end + 1)
+}
+
+/// The text of a line without the right side of a box, if the left side was taken from it.
+pub(super) fn unboxed<'a>(line: &[u8], body: &'a [u8]) -> &'a [u8] {
+    let side = "│".as_bytes();
+    let is_boxed = line.trim_ascii_start().starts_with(side);
+    if is_boxed { body.trim_ascii_end().strip_suffix(side).unwrap_or(body) } else { body }
+}
+
 /// A text whose escapes (`\n`, `\"`, `\u001b`) are what they stand for; `None` if it has none that matter.
 ///
 /// A log may be JSON, or hold the `repr` of a text.
 pub(super) fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     memchr::memchr(b'\\', line)?;
+    // Paths of Windows are no escapes.
+    if line.trim_ascii_start().starts_with(b"File \"") {
+        return None;
+    }
     let mut text = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -121,6 +157,8 @@ mod tests {
         let text = |line: &'static str| String::from_utf8(unquoted(line.as_bytes()).into_owned()).unwrap();
         assert_eq!(text("> > model&#39;s &quot;a&amp;b&quot; &nope; & c"), "model's \"a&b\" &nope; & c");
         assert_eq!(text(">>> import torch"), ">>> import torch");
+        assert_eq!(text("<span style=\"color: red\">Error:</span> a<br/>b"), "Error: ab");
+        assert_eq!(text("in <module> [1]<stderr>: a < b </torch_1>"), "in <module> [1]<stderr>: a < b </torch_1>");
         assert_eq!(text("a &"), "a &");
     }
 
@@ -128,6 +166,7 @@ mod tests {
     fn escapes_become_what_they_stand_for() {
         let text = |line: &[u8]| unescaped(line).map(|text| String::from_utf8(text).unwrap());
         assert_eq!(text(b"plain"), None);
+        assert_eq!(text(br#"  File "D:\w\transcribe.py", line 1"#), None);
         assert_eq!(text(br#"a\nb \"q\" \u001b[0m \\n c:\dir"#).unwrap(), "a\nb \"q\" \x1b[0m \\n c:\\dir");
         assert_eq!(text(br"end\").unwrap(), r"end\");
         assert_eq!(text(br"\u00").unwrap(), r"\u00");

@@ -3,6 +3,7 @@
 //! A log is read once, from front to back, in pieces of any size; what is kept is bounded, and time is linear in its
 //! length, whatever it holds.
 
+mod broken;
 mod context;
 mod dimensions;
 mod event;
@@ -16,11 +17,12 @@ mod trace;
 use std::collections::hash_map::Entry;
 use std::sync::LazyLock;
 
+use broken::LastLine;
 pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Found, Group, Mention, Surroundings};
-use line::{plain, unescaped, unquoted};
+use line::{plain, unboxed, unescaped, unquoted};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
@@ -53,6 +55,8 @@ const CONTEXT_LINES: u64 = 500;
 const NEEDLES: [&[u8]; 2] = [b"out of memory", b"by PyTorch"];
 /// What "out of memory" may be broken behind, at the end of a line.
 const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
+/// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
+const PASTED_LINES: u64 = 20_000;
 /// Lines are passed over in blocks of this size.
 const BLOCK_BYTES: usize = 64 << 10;
 /// A block without any of these has nothing that matters, but for bytes that are taken out first.
@@ -90,6 +94,8 @@ pub struct LogReader {
     table: TableReader,
     summary: SummaryReader,
     trace: TraceReader,
+    /// For a sentence that is broken into two lines.
+    last: LastLine,
     /// The writer of the last line, and its rank.
     last_key: Vec<u8>,
     last_rank: Option<u32>,
@@ -145,6 +151,8 @@ impl LogReader {
             || self.long.is_some()
             || self.table.is_open()
             || self.trace.is_open()
+            || self.found.lines < PASTED_LINES
+            || self.last.is_before(self.found.lines + 1)
         {
             return &[];
         }
@@ -256,10 +264,13 @@ impl LogReader {
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
         let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open();
-        if !is_of_interest && !is_known && self.open.is_empty() && !may_break(&line) {
+        let joined = self.join(&line, &seen, given);
+        // Escapes of JSON may break words, too.
+        let may_hide = self.found.lines < PASTED_LINES && memmem::find(&line, b"\\n").is_some();
+        if !is_of_interest && !is_known && joined.is_none() && !may_hide && self.open.is_empty() && !may_break(&line) {
             return;
         }
-        if (is_of_interest || is_known)
+        if (is_of_interest || is_known || may_hide)
             && depth < MAX_DEPTH
             && let Some(text) = unescaped(&line)
             && text != *line
@@ -280,7 +291,8 @@ impl LogReader {
                 of_line.key.clone_from(&given.key);
             }
         }
-        let body = &line[of_line.body..];
+        let boxed = &line[of_line.body..];
+        let body = unboxed(&line, boxed);
         if body.trim_ascii().is_empty() {
             return;
         }
@@ -294,7 +306,7 @@ impl LogReader {
         }
         let mut is_told = false;
         if is_known {
-            self.trace.read(body, &of_line.key);
+            self.trace.read(boxed, &of_line.key, self.found.lines + 1);
             if seen.has_any(&summary::ANCHORS) {
                 self.summary.read(body, &of_line.key, of_line.rank, &mut self.found);
             }
@@ -302,22 +314,65 @@ impl LogReader {
             let rank = of_line.rank;
             let hits = self.table.read(body, &of_line.key, rank, number, &mut self.found.engine);
             is_told = !hits.is_empty();
-            for hit in hits {
-                self.found.add(hit, rank, number, &mut self.events);
+            self.tell_all(hits, rank, number, &of_line.key);
+        }
+        let has_faulted = self.found.surroundings.has_faulted;
+        let mut told_at = self.found.lines + 1;
+        self.sentence = None;
+        if let Some(joined) = joined.filter(|_| !has_faulted) {
+            if let Some((begin, rows)) = joined.rows {
+                let hits = self.table.read_joined(&joined.text[begin..], rows, &of_line.key, joined.line);
+                is_told |= !hits.is_empty();
+                self.tell_all(hits, of_line.rank, joined.line, &of_line.key);
+            }
+            if joined.may_tell && !is_told {
+                self.sentence = grammar::read(&joined.text);
+                told_at = joined.line;
             }
         }
-        let may_tell = !is_told && seen.may_tell() && !self.found.surroundings.has_faulted;
-        self.sentence = may_tell.then(|| grammar::read(&line)).flatten();
+        let may_tell = !is_told && self.sentence.is_none() && seen.may_tell() && !has_faulted;
+        if may_tell {
+            self.sentence = grammar::read(unboxed(&line, &line));
+            told_at = self.found.lines + 1;
+        }
         let is_message = self.read_text(body, &of_line, is_of_interest);
         if let Some(sentence) = self.sentence.take().filter(|_| !is_message) {
-            self.tell(sentence, of_line.rank, self.found.lines + 1);
+            self.tell(sentence, of_line.rank, told_at, &of_line.key);
+        }
+    }
+
+    /// The line before and this one, if a sentence is broken between them.
+    fn join(&mut self, line: &[u8], seen: &Seen, given: Option<&Origin>) -> Option<broken::Joined> {
+        let mut of_line = origin(&line[..line.len().min(1024)]);
+        if of_line.key.is_empty()
+            && let Some(given) = given
+        {
+            of_line.key.clone_from(&given.key);
+        }
+        let number = self.found.lines + 1;
+        let body = unboxed(line, &line[of_line.body..]);
+        let is_pasted = number <= PASTED_LINES;
+        let joined = self.last.join(body, &of_line.key, number).filter(|_| is_pasted || self.last.is_before(number));
+        self.last.take(unboxed(line, line), &of_line.key, number, seen);
+        // It may go on over a third line.
+        if let Some(joined) = &joined {
+            self.last.keep(joined);
+        }
+        joined
+    }
+
+    /// Counts failures of the table.
+    fn tell_all(&mut self, hits: Vec<Hit>, rank: Option<u32>, line: u64, key: &[u8]) {
+        for hit in hits {
+            let trace = &self.trace;
+            self.found.add(hit, rank, line, &mut self.events, || trace.near(key, line));
         }
     }
 
     /// Counts a failure that only the grammar knows.
-    fn tell(&mut self, sentence: Sentence, rank: Option<u32>, line: u64) {
+    fn tell(&mut self, sentence: Sentence, rank: Option<u32>, line: u64, key: &[u8]) {
         let (row, values) = sentence.hit();
-        self.found.add(Hit { row, values }, rank, line, &mut self.events);
+        self.tell_all(vec![Hit { row, values }], rank, line, key);
     }
 
     /// Whether a line without a writer's name goes on with what the last writer has begun.
@@ -407,6 +462,7 @@ impl LogReader {
         }
         let rank = rank.or(context.map(|(rank, _)| rank));
         let mut asked = self.trace.take(&of_line.key);
+        asked.purpose = asked.purpose.or_else(|| trace::purpose(&String::from_utf8_lossy(before)));
         asked.side = asked.side.or_else(|| engine_in(before).or_else(|| engine_in(&of_line.key)).map(Side::Engine));
         let (begun, line) = (Begun::Message(Box::new(reader)), self.found.lines + 1);
         let open = Open { begun, rank, line, lines: 1, asked, sentence: self.sentence.take() };
@@ -463,7 +519,7 @@ impl LogReader {
         let Begun::Message(reader) = open.begun else { return };
         let Some(mut message) = reader.finish() else {
             match open.sentence {
-                Some(sentence) => self.tell(sentence, open.rank, open.line),
+                Some(sentence) => self.tell(sentence, open.rank, open.line, b""),
                 None => self.found.note_mention(open.line, b""),
             }
             return;

@@ -78,6 +78,27 @@ impl Seen {
         seen
     }
 
+    /// What stands over a place where a line is broken: rows of the table of failures, and whether there is a word that a failure may
+    /// be told with.
+    pub(super) fn over(text: &[u8], broken: usize) -> Option<(Vec<usize>, bool)> {
+        let mut rows = Vec::new();
+        let mut has_trigger = false;
+        for found in ANCHORS.automaton.iter().flat_map(|anchors| anchors.find_overlapping_iter(text)) {
+            if found.start() >= broken || found.end() <= broken {
+                continue;
+            }
+            match ANCHORS.of.get(found.pattern().as_usize()) {
+                Some(Of::Failure(at)) => rows.push(*at),
+                Some(Of::Trigger) => has_trigger = true,
+                Some(Of::Around(words)) => has_trigger |= super::context::NEAR.contains(words),
+                _ => {}
+            }
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        (has_trigger || !rows.is_empty()).then_some((rows, has_trigger))
+    }
+
     /// Whether the line may tell a failure that no table knows.
     pub(super) fn may_tell(&self) -> bool {
         self.has_trigger || self.has_any(&super::context::NEAR)
@@ -132,6 +153,13 @@ impl TableReader {
         if !self.open.is_empty() {
             self.open.retain(|_, kept| kept.until > line);
         }
+    }
+
+    /// Compares a text whose first words a line break had hidden with these rows.
+    pub(super) fn read_joined(&mut self, text: &[u8], rows: Vec<usize>, key: &[u8], line: u64) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        self.failures(&without_blanks(text), rows, key, line + KEPT_LINES, &mut hits);
+        hits
     }
 
     /// Compares a line: numbers of an engine go to `engine`, failures come back.

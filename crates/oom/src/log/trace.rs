@@ -13,6 +13,10 @@ const MAX_OPEN: usize = 256;
 const TEXT_BYTES: usize = 300;
 /// Bytes that a line of a frame holds.
 pub(super) const ANCHOR: &str = "File \"";
+/// Bytes that a line of a traceback in a box or of a notebook holds: a file, or the mark of its line.
+pub(super) const OTHER_ANCHORS: [&str; 8] = ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /"];
+/// Lines of its writer that may stand between a traceback and the failure it is of.
+const NEAR_LINES: u64 = 8;
 /// Folders of what is installed rather than the user's.
 const LIBRARIES: [&str; 8] =
     ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "/torch/", "importlib", "/bin/"];
@@ -37,7 +41,7 @@ pub struct TracebackFrame {
 impl TracebackFrame {
     /// Whether it is the user's own code, by where the file is.
     pub fn is_own(&self) -> bool {
-        !LIBRARIES.iter().any(|folder| self.file.contains(folder))
+        !self.file.is_empty() && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
     }
 }
 
@@ -50,6 +54,17 @@ pub struct AskedAt {
     pub innermost: Option<TracebackFrame>,
     /// The part of a job that failed, where the traceback or the line's prefix tells: an engine in a training job is not its trainer.
     pub side: Option<Side>,
+    /// The purpose of the lines, by the names of functions.
+    pub(crate) purpose: Option<Purpose>,
+}
+
+/// What lines of a traceback do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// They make a state dict for a checkpoint.
+    Gather,
+    /// They load weights.
+    Load,
 }
 
 /// A part of a job.
@@ -117,6 +132,16 @@ impl AskedAt {
         frames.any(|frame| LOGITS.iter().any(|words| frame.source.contains(words)))
     }
 
+    /// Whether the lines make a state dict.
+    pub(crate) fn gathers_state(&self) -> bool {
+        self.purpose == Some(Purpose::Gather)
+    }
+
+    /// Whether the lines load weights.
+    pub(crate) fn loads(&self) -> bool {
+        self.purpose == Some(Purpose::Load)
+    }
+
     /// Whether the lines pin memory of the host, which CUDA reports as if the GPU were full.
     pub(crate) fn pins_memory(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
@@ -127,6 +152,19 @@ impl AskedAt {
     pub fn allocates(&self) -> Option<&'static str> {
         [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| allocates(&frame.source))
     }
+}
+
+/// The purpose of a traceback, by its functions, and by what stands before a message in its own line.
+pub(super) fn purpose(names: &str) -> Option<Purpose> {
+    let loads =
+        ["load_state_dict", "from_pretrained", "torch.load(", "load_file(", "load_model", "_load_pretrained_model"];
+    if loads.iter().any(|words| names.contains(words)) {
+        return Some(Purpose::Load);
+    }
+    ["state_dict(", "_state_dict_utils", "full_state_dict", "save_pretrained"]
+        .iter()
+        .any(|words| names.contains(words))
+        .then_some(Purpose::Gather)
 }
 
 /// Words of lines that hold a number for each token and entry of the vocabulary.
@@ -171,6 +209,10 @@ pub(super) struct TraceReader {
 #[derive(Clone, Debug, Default)]
 struct Trace {
     frames: Vec<TracebackFrame>,
+    /// The line of the log that was last one of it.
+    line: u64,
+    /// The beginning of a file's name that a box breaks.
+    broken: Vec<u8>,
     /// Bytes before the last frame, where the next line may be its text: those of a logger, and blanks.
     before_source: Option<usize>,
 }
@@ -178,11 +220,11 @@ struct Trace {
 impl TraceReader {
     /// Whether the next line may be a frame's text.
     pub(super) fn is_open(&self) -> bool {
-        self.open.values().any(|trace| trace.before_source.is_some())
+        self.open.values().any(|trace| trace.before_source.is_some() || !trace.broken.is_empty())
     }
 
     /// Takes a line of a writer.
-    pub(super) fn read(&mut self, body: &[u8], key: &[u8]) {
+    pub(super) fn read(&mut self, body: &[u8], key: &[u8], line: u64) {
         if let Some((before, frame)) = frame(body) {
             if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
                 self.open.clear();
@@ -193,11 +235,38 @@ impl TraceReader {
             }
             trace.frames.push(frame);
             trace.before_source = Some(before);
+            trace.line = line;
+        } else if let Some((number, text)) = marked(body) {
+            let trace = self.open.entry(key.to_vec()).or_default();
+            trace.line = line;
+            let has_room = trace.frames.len() < MAX_FRAMES;
+            match trace.frames.last_mut() {
+                Some(last) if last.source.is_empty() && (last.line == number || last.line == 0) => {
+                    (last.line, last.source) = (number, text);
+                }
+                _ if has_room => {
+                    trace.frames.push(TracebackFrame { line: number, source: text, ..TracebackFrame::default() });
+                }
+                _ => {}
+            }
+        } else if let Some(header) = header(body, self.open.get(key).map_or(&[], |trace| trace.broken.as_slice())) {
+            if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
+                self.open.clear();
+            }
+            let trace = self.open.entry(key.to_vec()).or_default();
+            trace.line = line;
+            trace.broken.clear();
+            match header {
+                Header::Frame(frame) if trace.frames.len() < MAX_FRAMES => trace.frames.push(frame),
+                Header::Frame(_) => {}
+                Header::Broken(beginning) => trace.broken = beginning,
+            }
         } else if let Some(trace) = self.open.get_mut(key)
             && let Some(before) = trace.before_source.take()
             && let Some(source) = source(body, before)
             && let Some(last) = trace.frames.last_mut()
         {
+            trace.line = line;
             last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
         }
     }
@@ -205,10 +274,81 @@ impl TraceReader {
     /// The lines behind a failure that a writer prints now; its traceback is used up.
     pub(super) fn take(&mut self, key: &[u8]) -> AskedAt {
         let frames = self.open.remove(key).unwrap_or_default().frames;
+        Self::asked(&frames)
+    }
+
+    /// The same for a failure that may be told further: of a traceback that ended just before.
+    pub(super) fn near(&self, key: &[u8], line: u64) -> AskedAt {
+        let trace = self.open.get(key).filter(|trace| trace.line + NEAR_LINES >= line);
+        trace.map_or_else(AskedAt::default, |trace| Self::asked(&trace.frames))
+    }
+
+    fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
         let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
-        AskedAt { own, innermost, side: side(&frames) }
+        let purpose = frames.iter().rev().find_map(|frame| {
+            purpose(&frame.source).or_else(|| purpose(&frame.function)).or_else(|| purpose(&frame.file))
+        });
+        AskedAt { own, innermost, side: side(frames), purpose }
     }
+}
+
+/// A line before the text of a frame, in a box or a notebook.
+enum Header {
+    Frame(TracebackFrame),
+    /// The file's name goes on in the next line.
+    Broken(Vec<u8>),
+}
+
+/// `❱  462 │   │   self.buffer = pin(`, `---> 12     loss.backward()`: the line that a traceback marks.
+fn marked(body: &[u8]) -> Option<(u32, String)> {
+    let body = body.trim_ascii_start();
+    let dashes = body.iter().take(12).take_while(|byte| **byte == b'-').count();
+    let rest = match body.strip_prefix("❱".as_bytes()) {
+        Some(rest) => rest,
+        None => body[dashes..].strip_prefix(b">").filter(|_| dashes > 1)?,
+    };
+    let rest = rest.trim_ascii_start();
+    let digits = rest.iter().take(7).take_while(|byte| byte.is_ascii_digit()).count();
+    let line = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    let text = text_of(&rest[digits..rest.len().min(TEXT_BYTES)]);
+    let text = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '│');
+    Some((line, text.to_owned()))
+}
+
+/// `/opt/deepspeed/engine.py:462 in __init__`, `File ~/train.py:12, in main(args)`.
+fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
+    let text = body.trim_ascii();
+    let text = text.strip_suffix("│".as_bytes()).unwrap_or(text).trim_ascii();
+    let text = text.strip_prefix(b"File ").unwrap_or(text);
+    let is_path = !broken.is_empty()
+        || matches!(text, [b'/' | b'~', ..] | [b'A'..=b'Z', b':', b'\\', ..]) && text.len() <= TEXT_BYTES;
+    if !is_path {
+        return None;
+    }
+    let whole = [broken, text].concat();
+    let whole = &whole[..whole.len().min(2 * TEXT_BYTES)];
+    let Some(at) = memmem::find(whole, b" in ") else {
+        let is_of_box = broken.is_empty() && body.trim_ascii_end().ends_with("│".as_bytes());
+        return is_of_box.then(|| Header::Broken(whole.to_vec()));
+    };
+    let place = whole[..at].strip_suffix(b",").unwrap_or(&whole[..at]);
+    let colon = memchr::memrchr(b':', place).filter(|&colon| place[colon + 1..].iter().all(u8::is_ascii_digit));
+    let (file, line) = match colon {
+        Some(colon) => (&place[..colon], std::str::from_utf8(&place[colon + 1..]).ok()?.parse().ok()?),
+        None => (place, 0),
+    };
+    let function = &whole[at + 4..];
+    let function = &function[..function.iter().position(|byte| *byte == b'(').unwrap_or(function.len())];
+    let is_file = file.ends_with(b".py") || file.ends_with(b".pyx");
+    is_file.then(|| {
+        Header::Frame(TracebackFrame {
+            file: text_of(file),
+            line,
+            function: text_of(function.trim_ascii()),
+            source: String::new(),
+        })
+    })
 }
 
 /// The text of a frame's line: it stands deeper than the frame, unlike the error that follows a frame without text.
@@ -259,6 +399,39 @@ mod tests {
         );
         assert_eq!(asked.innermost.as_ref().unwrap().source, "logits = logits.float()");
         assert!(asked.allocates().unwrap().starts_with("a copy of the logits"));
+    }
+
+    #[test]
+    fn boxes_and_notebooks_have_tracebacks_of_their_own() {
+        let mut log = LogReader::new();
+        log.push(
+            "╭──────────── Traceback (most recent call last) ────────────╮\n\
+             │ /home/u/train.py:12 in main                               │\n\
+             │ ❱ 12 │   engine = deepspeed.initialize(model)             │\n\
+             │ /opt/conda/lib/python3.8/site-packages/deepspeed/stage_1_ │\n\
+             │ and_2.py:462 in __init__                                  │\n\
+             │   461 │   │   │   print(x)                                │\n\
+             │ ❱ 462 │   │   │   self.b = get_accelerator().pin_memory(  │\n\
+             ╰───────────────────────────────────────────────────────────╯\n\
+             RuntimeError: CUDA error: out of memory\n"
+                .as_bytes(),
+        );
+        let found = log.finish();
+        let asked = &found.groups[0].asked;
+        assert!(asked.pins_memory());
+        let innermost = asked.innermost.as_ref().unwrap();
+        assert!(innermost.file.ends_with("stage_1_and_2.py"), "{}", innermost.file);
+        assert_eq!(asked.own.as_ref().map(|own| (own.file.as_str(), own.line)), Some(("/home/u/train.py", 12)));
+
+        let mut log = LogReader::new();
+        log.push(
+            b"File ~/miniconda3/lib/python3.11/site-packages/transformers/modeling.py:229, in Model.forward(self, x)\n\
+              File ~/work/run.py:9, in main(args)\n\
+              ----> 9     probs = torch.softmax(scores, -1)\n\
+              RuntimeError: CUDA error: out of memory\n",
+        );
+        let asked = log.finish().groups[0].asked.clone();
+        assert_eq!(asked.own.unwrap().source, "probs = torch.softmax(scores, -1)");
     }
 
     #[test]
