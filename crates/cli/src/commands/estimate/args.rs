@@ -21,7 +21,7 @@ pub(super) const TERMS: usize = 12;
 /// Options of `highwater estimate`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
-  highwater estimate qwen2.5-1.5b --batch 16 --seq 256 --dtype float32 --keep loss
+  highwater estimate qwen2.5-1.5b --batch 16 --dtype float32 --keep loss
   highwater estimate ./my-model --batch 4 --seq 2048 --checkpointing --gpu a100
   highwater estimate llama3.1-8b --seq 4096 --lora-rank 16 --fit 24GiB
   highwater estimate gpt2 --batch 8 --seq 512 --sweep batch=1..64

@@ -31,7 +31,7 @@ use crate::units::{count, counted, parse_size};
   highwater explain logs/rank*.log
   python train.py 2>&1 | highwater explain
   kubectl logs -f trainer | highwater explain --follow
-  highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. …'
+  highwater explain --message 'CUDA out of memory. Tried to allocate 2 GiB. …'
   highwater explain oom.pickle
   highwater explain run.pickle --capacity 16GiB
   highwater explain run.pickle --card rtx4090")]

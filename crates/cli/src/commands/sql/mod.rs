@@ -22,7 +22,7 @@ use crate::table::terminal_width;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "highwater sql [OPTIONS] <PATH>... <QUERY>\n       highwater sql --tables")]
 #[command(after_long_help = "Examples:
-  highwater sql run.pickle \"select action, count(*) from entries group by action\"
+  highwater sql run.pickle \"select action, count(*) from entries group by 1\"
   highwater sql job/ \"select file, peak_allocated_bytes from devices\"
   highwater sql --tables     the tables and their columns
 
