@@ -332,7 +332,12 @@ fn an_example_of_the_help_is_one_line_that_the_program_knows() {
         for line in shown.filter(|line| !line.is_empty()) {
             let Some(example) = example(line) else { continue };
             // Nothing is written, and no other program is started.
-            let alone = example.split(" | ").flat_map(|part| part.split(" > ")).flat_map(|part| part.split(" && ")).next().unwrap_or(example);
+            let alone = example
+                .split(" | ")
+                .flat_map(|part| part.split(" > "))
+                .flat_map(|part| part.split(" && "))
+                .next()
+                .unwrap_or(example);
             let (said, status) = printed(&asking_for_help(alone), &root());
             if line.chars().count() > 80 || status == Some(REFUSED) {
                 writeln!(wrong, "{command}: {line}\n{}\n", said.first().cloned().unwrap_or_default()).unwrap();
