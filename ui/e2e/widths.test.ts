@@ -61,6 +61,42 @@ describe('in a window of any width', () => {
   });
 });
 
+describe('in a window as wide as a phone', () => {
+  const pair = serving(recording('linear_forward'), recording('leak_grows'));
+
+  it('no card is wider than the window leaves it', async () => {
+    const single = await Viewer.open(served.browser, served.server.address);
+    for (const [key, part] of [
+      ['5', '.sites'],
+      ['6', '.fit'],
+    ]) {
+      await single.page.keyboard.press(key);
+      await single.page.waitForSelector(part);
+      expect(await widerThanTheirCard(single), `view ${key}`).toEqual([]);
+    }
+    const both = await Viewer.open(pair.browser, pair.server.address);
+    await both.page.keyboard.press('7');
+    await both.page.waitForSelector('.changes');
+    expect(await widerThanTheirCard(both), 'the comparison').toEqual([]);
+    expect([...single.errors, ...both.errors]).toEqual([]);
+    await single.page.close();
+    await both.page.close();
+  });
+});
+
+/** The headings of cards, in a narrow window, whose contents would have to be scrolled. */
+async function widerThanTheirCard(viewer: Viewer): Promise<(string | undefined)[]> {
+  await viewer.page.setViewportSize({width: 360, height: 720});
+  await inPage(viewer.page, 200);
+  const cards = await viewer.page.evaluate(() =>
+    [...document.querySelectorAll('.card')]
+      .filter(card => card.scrollWidth > card.clientWidth)
+      .map(card => card.querySelector('h2')?.textContent ?? card.className),
+  );
+  await viewer.page.setViewportSize({width: 1280, height: 720});
+  return cards;
+}
+
 /** Waits until the page and its canvases have kept their heights for 90 frames in a row; a page that runs away never does. */
 function heightsAtRest(viewer: Viewer): Promise<{still: boolean; tallest: number}> {
   return viewer.page.evaluate(async () => {

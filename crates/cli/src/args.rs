@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Run a Python script without a GPU, and show the memory that it would use on one
     Dryrun(dryrun::Args),
-    /// Look at snapshots in the browser: timeline, segments, flame graph, at any size
+    /// Look at snapshots of any size in the browser: timeline, segments, flame graph
     View(view::Args),
     /// Watch the GPUs: memory, processes, and how PyTorch uses it
     Top(highwater_top::Args),
@@ -99,9 +99,9 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Convert the snapshot for another program, or many into a database
     Export(export::Args),
-    /// Ask in SQL about one recording or many
+    /// Query one recording or many in SQL
     Sql(sql::Args),
-    /// Explain a bundled recording of a failure: no file is needed
+    /// Explain a bundled recording of a failure; needs no file
     Demo(demo::Args),
     /// Print the help of a command, or the page of a finding
     Help(help::Args),
@@ -204,7 +204,7 @@ impl SitesArgs {
 enum ShownLines {
     /// The innermost line that is not PyTorch's
     Library,
-    /// The innermost line of the program itself, and sums by that line
+    /// The innermost line of the program itself, and totals by that line
     Own,
     /// The line of the library, and the program's own beside it
     #[default]

@@ -27,9 +27,9 @@ impl SizeArgs {
 /// The options that every command with a snapshot has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// The snapshot: pickle, JSON, HTML page, or what Nsight Systems exports to SQLite, gzip'd or not; `-` reads standard input
+    /// The snapshot: pickle, JSON, HTML page, or an SQLite export of Nsight Systems, gzipped or not; `-` reads standard input
     pub(crate) file: PathBuf,
-    /// A snapshot of the run that a file of Nsight Systems is of: both are shown on one clock
+    /// With a file of Nsight Systems: a snapshot of the same run, shown on the same clock
     #[arg(long, value_name = "SNAPSHOT")]
     pub(crate) with: Option<PathBuf>,
     /// Strip the directories from all paths in the snapshot
@@ -156,7 +156,7 @@ pub(crate) fn open(file: &Path) -> Result<Box<dyn Read>, highwater_snapshot::Err
 /// The most text that a file may hold, decompressed: a hundred million rows of a request program.
 const MAX_TEXT_BYTES: u64 = 4 << 30;
 
-/// The text of a file or standard input, gzip'd, zstd'd or not.
+/// The text of a file or standard input, gzipped, or zstd, or plain.
 ///
 /// # Errors
 /// If it cannot be read, or is too long.

@@ -131,8 +131,8 @@ impl Choice for ZeroStage {
     const ALL: &'static [(&'static str, ZeroStage, &'static str)] = &[
         ("0", ZeroStage(Sharding::None), "Nothing is sharded"),
         ("1", ZeroStage(Sharding::Zero1), "Optimizer state"),
-        ("2", ZeroStage(Sharding::Zero2), "And gradients"),
-        ("3", ZeroStage(Sharding::Zero3), "And parameters"),
+        ("2", ZeroStage(Sharding::Zero2), "Optimizer state and gradients"),
+        ("3", ZeroStage(Sharding::Zero3), "Optimizer state, gradients and parameters"),
     ];
 
     const VALUE: &'static str = "STAGE";

@@ -160,7 +160,7 @@ const fn first(texts: &[&'static str]) -> Option<&'static str> {
 options! {
     /// Sequences, or images, in a micro-batch
     "batch" batch: u64 = 1, field(Group::Size, "batch").slider(1, 4096);
-    /// Tokens of a sequence, of the prompt with `--mode generate` [default: 512, or the model's limit]
+    /// Tokens per sequence, or in the prompt with `--mode generate` [default: 512, or the model's limit]
     "seq" seq: Option<u64> = None, field(Group::Size, "sequence").slider(16, 131_072);
     /// Type of the weights [default: the configuration's; float32 where it has none, and with `--autocast`]
     "dtype" dtype: Option<DType> = None, field(Group::Numbers, "weights").or("as configured");
@@ -174,7 +174,7 @@ options! {
     "checkpointing" checkpointing: bool = false, field(Group::Run, "gradient checkpointing").only("train");
     /// The source of the loss
     "loss" loss: Loss = Loss::first(), field(Group::Run, "loss").only("train");
-    /// Kept by the script until the end of the next forward pass: the model's output, or only the loss
+    /// Values that the script keeps until the end of the next forward pass: the model's outputs, or only the loss
     "keep" keep: Keep = Keep::first(), field(Group::Run, "script holds").only("train");
     /// The script
     "mode" mode: Mode = Mode::first(), field(Group::Top, "The script");
@@ -184,7 +184,7 @@ options! {
     "cache" cache: CacheKind = CacheKind::first(), field(Group::Run, "KV cache").only("generate");
     /// Height of the image that a pipeline of diffusers generates [default: 1024]
     "height" height: Option<u64> = None, field(Group::Size, "height of the image").slider(256, 2048).only("generate");
-    /// Its width [default: 1024]
+    /// Width of that image [default: 1024]
     "width" width: Option<u64> = None, field(Group::Size, "width of the image").slider(256, 2048).only("generate");
     /// Weights of a pipeline of diffusers that wait in the host's memory
     "offload" offload: Offload = Offload::first(), field(Group::Run, "offloading").only("generate");
@@ -192,7 +192,7 @@ options! {
     "accumulation" accumulation: u64 = 1, field(Group::Run, "micro-batches").only("train");
     /// Train adapters of this rank (`LoRA`), the model itself frozen
     "lora-rank" lora_rank: Option<u64> = None, field(Group::Lora, "rank").or("none").only("train");
-    /// Which layers have adapters
+    /// Layers that get adapters
     "lora-targets" lora_targets: LoraTargets = LoraTargets::first(), field(Group::Lora, "adapters on").only("train"),
         needs "lora-rank";
     /// Dropout before the adapters
@@ -200,9 +200,9 @@ options! {
     /// Keep the frozen weights in 4 bits (`QLoRA`)
     "quantise" quantise: Option<Quantisation> = None, field(Group::Lora, "frozen weights").or("as they are").only("train"),
         needs "lora-rank";
-    /// The card, which decides kernels and workspaces
+    /// The GPU: it decides kernels and workspaces
     "gpu" gpu: &'static Card = Card::named(DEFAULT_CARD).unwrap_or(&CARDS[0]), field(Group::Cards, "GPU");
-    /// The release of PyTorch whose rules hold
+    /// Follow the rules of this PyTorch release
     "torch" torch: TorchRelease = TorchRelease::first(), field(Group::Cards, "torch");
     /// Stage of `ZeRO` over the ranks of `--world-size`
     "zero" zero: ZeroStage = ZeroStage::first(), field(Group::Cards, "sharding"), excludes "fsdp";

@@ -214,13 +214,13 @@ flags! {
     "tensor-parallel-size" ["tp" "tp-size"] VS, None, "N", "Tensor-parallel ranks", count!(tensor);
     "pipeline-parallel-size" ["pp" "pp-size"] VS, None, "N", "Pipeline stages", count!(pipeline);
     "data-parallel-size" ["dp" "dp-size"] VS, None, "N", "Data-parallel replicas, each on its own GPUs", count!(data);
-    "enable-expert-parallel" [] V, Some(Version::new(0, 8, 0)), "", "Divide experts as wholes", switch!(expert_parallel, true);
-    "decode-context-parallel-size" ["dcp"] V, Some(Version::new(0, 10, 2)), "N", "Ranks that divide the tokens of a cache", count!(decode_context);
+    "enable-expert-parallel" [] V, Some(Version::new(0, 8, 0)), "", "Keep each expert whole on one rank", switch!(expert_parallel, true);
+    "decode-context-parallel-size" ["dcp"] V, Some(Version::new(0, 10, 2)), "N", "Ranks that share the tokens of a cache", count!(decode_context);
     "enforce-eager" [] V, None, "", "No CUDA graphs", switch!(eager, true);
     "enable-chunked-prefill" [] V, None, "", "Prefill in pieces", switch!(chunked_prefill, Some(true));
     "no-enable-chunked-prefill" [] V, None, "", "Prefill at once", switch!(chunked_prefill, Some(false));
     "enable-prefix-caching" [] V, None, "", "Keep the blocks of common prefixes", switch!(prefix_caching, Some(true));
-    "no-enable-prefix-caching" [] V, None, "", "Do not keep them", switch!(prefix_caching, Some(false));
+    "no-enable-prefix-caching" [] V, None, "", "Do not keep the blocks of common prefixes", switch!(prefix_caching, Some(false));
     "enable-lora" [] VS, None, "", "Serve LoRA adapters", switch!(lora, true);
     "max-loras" ["max-loras-per-batch"] VS, None, "N", "Adapters in a batch", count!(loras);
     "max-lora-rank" [] VS, None, "N", "The largest rank of an adapter", count!(lora_rank);
@@ -258,7 +258,7 @@ flags! {
         };
         Ok(())
     };
-    "language-model-only" [] V, Some(Version::new(0, 17, 0)), "", "No images, and no encoder of them", switch!(text_only, true);
+    "language-model-only" [] V, Some(Version::new(0, 17, 0)), "", "Do not load the image encoder", switch!(text_only, true);
     "limit-mm-per-prompt" [] V, None, "JSON", "Images and videos of a prompt; without any, their encoder is not loaded", |settings, flag, value| {
         settings.text_only = flag.limits(value)?.iter().all(|limit| *limit == 0);
         Ok(())
@@ -272,8 +272,8 @@ flags! {
     "cuda-graph-max-bs" [] S, None, "N", "The largest batch of a CUDA graph", count!(graph_batch);
     "disable-cuda-graph" [] S, None, "", "No CUDA graphs", switch!(eager, true);
     "page-size" [] S, None, "N", "Tokens of a page", count!(block);
-    "max-total-tokens" [] S, None, "N", "Tokens of the cache at most", count!(most_tokens);
-    "swa-full-tokens-ratio" [] S, None, "SHARE", "Window tokens for each full token", share!(window_ratio);
+    "max-total-tokens" [] S, None, "N", "Largest number of tokens in the cache", count!(most_tokens);
+    "swa-full-tokens-ratio" [] S, None, "SHARE", "Sliding-window tokens per full-attention token", share!(window_ratio);
     "ctx-size" ["c"] L, None, "N", "Tokens of the cache", count!(max_len);
     "parallel" ["np"] L, None, "N", "Sequences that share the context", count!(sequences);
     "ubatch-size" ["ub"] L, None, "N", "Tokens of a physical batch", count!(batched_tokens);
@@ -294,7 +294,7 @@ flags! {
         settings.flash = if value == "auto" { None } else { Some(flag.is_on(value)?) };
         Ok(())
     };
-    "swa-full" [] L, None, "", "Cache sliding windows whole", switch!(window_full, true);
+    "swa-full" [] L, None, "", "Cache sliding-window layers at full length", switch!(window_full, true);
     "kv-unified" ["kvu"] L, None, "", "One cache for all sequences", switch!(unified, true);
     "mla-use" ["mla"] L, None, "N", "How the ik fork caches latent attention, 0 to 3", |settings, flag, value| {
         settings.latent_mode = Some(flag.whole(value)?);

@@ -23,7 +23,7 @@ use crate::warnings::Place;
 const PICTURE_TITLE: &[u8] = b"<title>GPU Memory Timeline HTML";
 
 impl Snapshot {
-    /// Reads a file: a pickle, gzip'd or not, an HTML page of `_memory_viz`, JSON, or what `torch.profiler` exports.
+    /// Reads a file: a pickle, gzipped or not, an HTML page of `_memory_viz`, JSON, or what `torch.profiler` exports.
     ///
     /// # Errors
     /// If nothing of a snapshot can be read. A file that is cut or odd gives what can be read, with warnings.

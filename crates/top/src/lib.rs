@@ -28,9 +28,9 @@ enum Format {
     /// For people: a screen, or with `--once` a table
     #[default]
     Text,
-    /// For programs: a document a line, has a version, stays compatible
+    /// For programs: one document per line, has a version, stays compatible
     Json,
-    /// For spreadsheets: a row for each process
+    /// For spreadsheets: one row per process
     Csv,
 }
 
@@ -39,8 +39,8 @@ enum Format {
 #[command(after_long_help = "Exit status: 0 when done, 2 if there is no GPU, or for bad usage or input.
 
 Examples:
-  highwater top                                 the screen; `?` there lists its keys
-  highwater top --once                          a table
+  highwater top                             the screen; `?` lists its keys
+  highwater top --once                      a table
   highwater top --format csv --interval 0.1 > memory.csv
   highwater top -o run.hwlog --watch-pid 4711
   highwater top --replay run.hwlog
@@ -69,7 +69,7 @@ pub struct Args {
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Show a file of `--output` instead of this machine
+    /// Show a file that `--output` wrote instead of this machine
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
     /// Also serve Prometheus metrics, on the loopback only

@@ -116,7 +116,7 @@ pub fn write_page(
     let [head, tail] = skeleton();
     out.write_all(head.as_bytes())?;
     if !options.place.is_empty() {
-        // Not gzip'd, for the page needs it before anything else.
+        // Not gzipped, for the page needs it before anything else.
         write_packed(out, "place", options.place.as_bytes())?;
     }
     write_packed(out, "manifest", &gzip(&json(&manifest)?)?)?;

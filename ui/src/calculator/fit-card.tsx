@@ -21,7 +21,7 @@ export function FitCard({document}: {document: EstimateDocument}) {
         </span>
         {batch !== undefined && batch !== document.setup.batch && (
           <button type="button" class="plain inline" onClick={() => choose({batch: String(batch)})}>
-            Take it
+            Apply
           </button>
         )}
         {!isFitFresh.value && <span class="faint">computing …</span>}
@@ -53,7 +53,7 @@ function Changes({changes}: {changes: readonly Change[]}) {
               <td>
                 <Prose text={change} />
               </td>
-              <td class="faint">{cost}</td>
+              <td class="costs faint">{cost}</td>
             </tr>
           ))}
         </tbody>

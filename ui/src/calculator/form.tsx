@@ -68,18 +68,19 @@ export function CardField({option, choices}: {option: Option; choices: Choices})
 function ShardingField({zero, fsdp}: {zero: Option; fsdp: Option}) {
   const all = [
     ...(zero.choices ?? []).map(({name, help}) => ({
-      label: `ZeRO ${name}: ${help.toLowerCase()}`,
+      label: name === '0' ? 'none' : `ZeRO ${name}`,
+      help,
       words: {[zero.name]: name, [fsdp.name]: ''},
     })),
-    {label: fsdp.field.label, words: {[zero.name]: '', [fsdp.name]: 'true'}},
+    {label: fsdp.field.label, help: '', words: {[zero.name]: '', [fsdp.name]: 'true'}},
   ];
   const chosen = wordOf(fsdp.name) === 'true' ? all.length - 1 : Number(wordOf(zero.name));
   return (
     <label>
       <span>{zero.field.label}</span>
       <select id="sharding" value={chosen} onChange={event => choose(all[Number(event.currentTarget.value)].words)}>
-        {all.map(({label}, i) => (
-          <option key={label} value={i}>
+        {all.map(({label, help}, i) => (
+          <option key={label} value={i} title={help}>
             {label}
           </option>
         ))}

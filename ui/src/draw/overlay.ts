@@ -280,9 +280,7 @@ function placeOfLabel(pen: Pen, viewport: Viewport, words: string, x: number): L
 function drawLabel(pen: Pen, ink: Ink, words: string, {left, right}: LabelPlace, y: number): void {
   const colour = pen.fillStyle;
   pen.fillStyle = ink.background;
-  pen.globalAlpha = 0.8;
   pen.fillRect(left - 3, y - 1, right - left + 6, WORDS_CSS);
-  pen.globalAlpha = 1;
   pen.fillStyle = colour;
   pen.textAlign = 'left';
   pen.textBaseline = 'top';

@@ -85,7 +85,7 @@ export function OutsideLegend({
 /** A block outside PyTorch. */
 export function OutsideLines({details}: {details: OutsideDetails}) {
   const {title, bytes, site, allocEntry, freeEntry} = details;
-  const from = allocEntry === 0 ? 'there at the first entry' : `since entry ${count(allocEntry)}`;
+  const from = allocEntry === 0 ? 'present at the first entry' : `since entry ${count(allocEntry)}`;
   return (
     <>
       <div>
@@ -93,7 +93,7 @@ export function OutsideLines({details}: {details: OutsideDetails}) {
         <span class="chip">outside PyTorch</span>
       </div>
       <div class="faint">
-        {from}, {freeEntry === undefined ? 'still there at the dump' : `gone at ${count(freeEntry)}`}
+        {from}, {freeEntry === undefined ? 'still allocated at the dump' : `freed at ${count(freeEntry)}`}
       </div>
       {site && <div>allocated {site}</div>}
     </>

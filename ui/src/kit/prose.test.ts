@@ -1,11 +1,16 @@
 import {expect, it} from 'vitest';
-import {capitalised, piecesOfCode} from './prose';
+import {capitalised, piecesOfCode, piecesOfWords} from './prose';
 
 it('breaks code between its names', () => {
   const pieces = piecesOfCode('torch.cuda.set_per_process_memory_fraction(1.0)');
   expect(pieces).toEqual(['torch.', 'cuda.', 'set_', 'per_', 'process_', 'memory_', 'fraction(', '1.', '0)']);
   expect(piecesOfCode('expandable_segments:True')).toEqual(['expandable_', 'segments:', 'True']);
   for (const text of ['', 'a b', '__init__', '...', 'x = f()']) expect(piecesOfCode(text).join('')).toBe(text);
+});
+
+it('keeps a number and its unit together', () => {
+  expect(piecesOfWords('3.00 GiB (38 %) of 1,024 B')).toEqual(['', '3.00 GiB', ' (', '38 %', ') of ', '1,024 B', '']);
+  for (const text of ['', 'batch 4 Blocks', 'at entry 590 since']) expect(piecesOfWords(text)).toEqual([text]);
 });
 
 it('begins a sentence with a capital letter, unless it is a name that has none', () => {

@@ -2,9 +2,34 @@
 
 import {Fragment} from 'preact';
 
-/** Text with `code` between backticks: as elements, never as markup. */
+/** Text with `code` between backticks: as elements, never as markup. A number and its unit stay on one line. */
 export function Prose({text}: {text: string}) {
-  return <>{text.split('`').map((part, i) => (i % 2 === 0 ? part : <Code key={i} text={part} />))}</>;
+  return (
+    <>
+      {text.split('`').map((part, i) => (i % 2 === 0 ? <Words key={i} text={part} /> : <Code key={i} text={part} />))}
+    </>
+  );
+}
+
+function Words({text}: {text: string}) {
+  return (
+    <>
+      {piecesOfWords(text).map((piece, i) =>
+        i % 2 === 0 ? (
+          piece
+        ) : (
+          <span key={i} class="quantity">
+            {piece}
+          </span>
+        ),
+      )}
+    </>
+  );
+}
+
+/** Text cut around numbers with units, which are every second piece: `up to `, `1.5 GiB`, ` more`. */
+export function piecesOfWords(text: string): string[] {
+  return text.split(/(\d[\d.,]* (?:[KMGTP]iB|GB|B|%|ms|µs|s)(?!\w))/);
 }
 
 /** Code that breaks between its names where it is wider than its place, and not within them. */

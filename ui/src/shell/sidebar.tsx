@@ -91,14 +91,14 @@ function Pinned({device}: {device: Opened}) {
       <FactList facts={factsOf(details)} />
       <div class="actions">
         <button type="button" onClick={() => showState(details.allocEntry ?? 0)}>
-          state at its birth
+          state when allocated
         </button>
         <button
           type="button"
           disabled={details.freeEntry === undefined}
           onClick={() => showState(details.freeEntry ?? 0)}
         >
-          at its end
+          state when freed
         </button>
         <button type="button" title="Search for its call site" onClick={() => (store.query.value = siteQuery(details))}>
           all of this call site

@@ -3,7 +3,7 @@
 import {useSignal, useSignalEffect} from '@preact/signals';
 import type {Mark} from '../data/manifest';
 import {explanationOf, isQuick} from '../kit/explanation';
-import {capitalised} from '../kit/prose';
+import {capitalised, Prose} from '../kit/prose';
 import {count} from '../model/units';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
@@ -42,7 +42,7 @@ export function VerdictBar({device}: {device: Opened}) {
         aria-expanded={isWhole.value}
         onClick={() => (isWhole.value = !isWhole.value)}
       >
-        {words}
+        <Prose text={words} />
       </button>
       <Links device={device} error={chosen} />
     </div>

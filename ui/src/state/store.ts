@@ -10,7 +10,7 @@ import type {Grouping} from '../model/groups';
 
 /** The views, in the order of their keys 1 to 6. */
 export const VIEWS = [
-  {id: 'timeline', title: 'Timeline', hint: 'Active memory over time, one band an allocation'},
+  {id: 'timeline', title: 'Timeline', hint: 'Active memory over time, one band per allocation'},
   {id: 'state', title: 'State', hint: 'Segments and their blocks at one entry'},
   {id: 'segments', title: 'Segments', hint: 'Reserved memory over time, and how it is used'},
   {id: 'stacks', title: 'Stacks', hint: 'Flame graph and table of stacks'},

@@ -105,7 +105,7 @@ export async function aroundFrame(
   return new Transferred({callers, callees, words}, [...buffersOf(callers), ...buffersOf(callees)]);
 }
 
-/** `main;forward;linear 1024`: a line a stack, as flamegraph.pl and speedscope read them. */
+/** `main;forward;linear 1024`: one line per stack, as flamegraph.pl and speedscope read them. */
 export async function foldedLines(session: Session, request: FlameRequest): Promise<string> {
   const {tree, stacks, shape} = await treeOf(session, request);
   const words = wordsOf(stacks, shape, tree.key);

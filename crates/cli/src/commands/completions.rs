@@ -8,9 +8,9 @@ use crate::output;
 /// Options of `highwater completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  highwater completions bash > ~/.local/share/bash-completion/completions/highwater")]
+  highwater completions bash > /etc/bash_completion.d/highwater")]
 pub(crate) struct Args {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 

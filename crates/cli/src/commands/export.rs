@@ -20,11 +20,11 @@ use crate::warnings;
 /// Options of `highwater export`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  highwater export run.pickle --to html -o run.html             open it in a browser, or mail it
-  highwater export run.pickle --to chrome-trace -o run.json     open it at https://ui.perfetto.dev
+  highwater export run.pickle --to html -o run.html         one page to mail
+  highwater export run.pickle --to chrome-trace -o run.json   ui.perfetto.dev
   highwater export run.pickle --to folded | inferno-flamegraph > peak.svg
   highwater export run.pickle --to pickle --redact -o to-share.pickle
-  highwater export run.pickle --to parquet -o tables     for DuckDB, polars, pandas and Spark; takes many files and folders")]
+  highwater export job/ --to parquet -o tables              a database of many")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,

@@ -13,7 +13,7 @@ use crate::python::{check_script, interpreter};
   highwater run train.py --epochs 3
   highwater run -o runs/today.pickle -m my.training
   highwater run --driver train.py
-  torchrun --nproc-per-node 2 -m highwater.autorecord --record ranks/ train.py")]
+  torchrun --nproc-per-node 2 -m highwater.autorecord --record job/ train.py")]
 pub(crate) struct Args {
     /// The file to write, or a directory [default: highwater.pickle]
     #[arg(short, long, alias = "record", value_name = "FILE")]

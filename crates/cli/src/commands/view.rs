@@ -18,11 +18,11 @@ use crate::units::counted;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater view run.pickle
-  highwater view ranks/                         every snapshot in a directory, side by side
+  highwater view job/                       all snapshots of a folder
   highwater view run.pickle --no-open --port 8123
-      over SSH the browser stays closed, and the command that forwards the port is printed")]
+      over SSH, prints the command that forwards the port")]
 pub(crate) struct Args {
-    /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
+    /// Snapshots: pickle, JSON or HTML page, gzipped or not; a directory stands for those in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The port to listen on [default: a free one]

@@ -312,6 +312,43 @@ fn the_commands_of_the_pages_do_what_these_say() {
     insta::assert_snapshot!("examples", examples.join("\n"));
 }
 
+/// The names of the commands, from the help.
+fn commands() -> Vec<String> {
+    let (help, _) = printed("highwater --help", &root());
+    let name = |line: &String| Some(line.strip_prefix("  ")?.split_once("  ")?.0.to_owned());
+    let is_name = |name: &String| !name.is_empty() && name.bytes().all(|letter| letter.is_ascii_lowercase());
+    help.iter().filter_map(name).filter(is_name).collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn an_example_of_the_help_is_one_line_that_the_program_knows() {
+    let commands = commands();
+    let mut wrong = String::new();
+    let mut examples = 0;
+    for command in &commands {
+        let (help, _) = printed(&format!("COLUMNS=80 highwater {command} --help"), &root());
+        let shown = help.iter().skip_while(|line| !line.starts_with("Example")).skip(1);
+        for line in shown.filter(|line| !line.is_empty()) {
+            let Some(example) = example(line) else { continue };
+            // Nothing is written, and no other program is started.
+            let alone = example
+                .split(" | ")
+                .flat_map(|part| part.split(" > "))
+                .flat_map(|part| part.split(" && "))
+                .next()
+                .unwrap_or(example);
+            let (said, status) = printed(&asking_for_help(alone), &root());
+            if line.chars().count() > 80 || status == Some(REFUSED) {
+                writeln!(wrong, "{command}: {line}\n{}\n", said.first().cloned().unwrap_or_default()).unwrap();
+            }
+            examples += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(commands.len() >= 20 && examples >= 60, "{} commands, {examples} examples", commands.len());
+}
+
 #[test]
 fn the_animation_shows_what_the_program_prints() {
     let svg = fs::read_to_string(root().join("docs/images/terminal.svg")).unwrap();

@@ -70,7 +70,7 @@ function Choice({device, pair}: {device: Opened; pair: Pair | null}) {
       <button
         type="button"
         class="plain"
-        title="Compare the other way round"
+        title="Swap the two recordings"
         onClick={() => {
           store.options.value = {...store.options.value, 'compare.with': String(open), 'compare.device': ''};
           store.file.value = other.id;

@@ -173,7 +173,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           <div class="heat-names" style={{gridAutoRows: `${rowCss}px`}}>
             {ranks.map(rank => (
               <span key={keyOf(rank.file, rank.curve.device)} title={rank.name}>
-                {rank.name}
+                <bdi>{rank.name}</bdi>
               </span>
             ))}
           </div>
@@ -223,7 +223,8 @@ function ticks({from, to}: AxisRange): number[] {
   return Array.from({length: count}, (_, tick) => from + (tick * (to - from)) / (count - 1));
 }
 
-/** A place as a person counts: iterations in tenths. */
+/** A place as a person counts: iterations in tenths, whole ones without. */
 function placeText(place: number, alignment: Alignment): string {
-  return alignment === 'iteration' ? place.toFixed(1) : Math.round(place).toLocaleString('en');
+  const rounded = alignment === 'iteration' ? Math.round(place * 10) / 10 : Math.round(place);
+  return rounded.toLocaleString('en').replace('-', '−');
 }

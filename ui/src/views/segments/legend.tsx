@@ -53,7 +53,7 @@ export function SegmentLegend({device}: {device: Opened}) {
               <td>
                 {label}
                 <div class="faint">
-                  {counted(segments, 'segment')}, {freeWords(mappedBytes, usedBytes)}
+                  {counted(segments, 'segment')}, <span class="quantity">{freeWords(mappedBytes, usedBytes)}</span>
                 </div>
               </td>
             </tr>
@@ -65,8 +65,8 @@ export function SegmentLegend({device}: {device: Opened}) {
   );
 }
 
-/** `25.9 MiB free (18 %)`: the share stays in one piece. */
+/** `25.9 MiB free (18 %)`. */
 function freeWords(mappedBytes: number, usedBytes: number): string {
   const free = mappedBytes - usedBytes;
-  return `${binary(free)} free (${percent(free / Math.max(1, mappedBytes)).replace(' ', '\u00a0')})`;
+  return `${binary(free)} free (${percent(free / Math.max(1, mappedBytes))})`;
 }

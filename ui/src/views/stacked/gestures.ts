@@ -30,7 +30,7 @@ export const GESTURES: readonly Gesture[] = [
   {hands: 'drag in the strip', help: 'show a stretch; move or resize the frame in it'},
   {hands: 'Shift drag', help: 'measure a stretch'},
   {hands: 'click', help: 'pin what is under the pointer'},
-  {hands: 'double click', help: 'fit its life'},
+  {hands: 'double click', help: 'fit its lifetime'},
 ];
 
 /** How a drag began. */

@@ -180,7 +180,6 @@ function drawBox(
   pen.fillText(wide <= room ? words : cut(pen, words, wide, room), x + 4, top + ROW_CSS / 2);
   const amount = looks.amount(box);
   if (wide + amount.length * 7 + 24 > room) return;
-  pen.fillStyle = isMatch ? ink.onMatch : ink.faint;
   pen.textAlign = 'right';
   pen.fillText(amount, x + width - 6, top + ROW_CSS / 2);
 }

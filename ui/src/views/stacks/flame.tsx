@@ -90,7 +90,7 @@ export function Flame(props: FlameProps) {
         role="application"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it takes keys
         tabIndex={0}
-        aria-label={`${props.label}: arrows move between boxes, Enter zooms. The table says the same as text`}
+        aria-label={`${props.label}: arrows move between boxes, Enter zooms. The table has the same numbers`}
         onPointerMove={event => {
           const box = at(event);
           hover.value = box < 0 ? null : {box, x: event.clientX, y: event.clientY};

@@ -74,7 +74,7 @@ export function StacksToolbar({device}: {device: Opened}) {
       <span class="spring" />
       <button
         type="button"
-        title="Copy as folded stacks: a line a stack, for flamegraph.pl and speedscope"
+        title="Copy as folded stacks: one line per stack, for flamegraph.pl and speedscope"
         onClick={() => void engine().foldedLines(flameRequest()).then(copyText)}
       >
         copy

@@ -3,7 +3,8 @@
 import {effect} from '@preact/signals';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
-import {FONT} from '../../draw/overlay';
+import {FONT, type Pen} from '../../draw/overlay';
+import {textWidth} from '../../draw/text-width';
 import {dismiss} from '../../model/spare';
 import {STRIP_NUMBERS} from '../../model/state-layout';
 import {binary, counted} from '../../model/units';
@@ -203,8 +204,11 @@ export class StateMap {
     pen.fillStyle = style.getPropertyValue('--text').trim();
     for (const heading of picture.headings) {
       const {y} = heading;
-      const text = fitted(pen, wordsOf(heading), this.canvas.width / this.ratio - MARGIN_CSS);
-      pen.fillText(text, MARGIN_CSS, y / this.ratio - this.top + HEADING_CSS - 3);
+      pen.fillText(
+        wordsThatFit(pen, heading, this.canvas.width / this.ratio - 2 * MARGIN_CSS),
+        MARGIN_CSS,
+        y / this.ratio - this.top + HEADING_CSS - 3,
+      );
     }
     this.host.dataset.picture = this.slot.isExact(wanted) ? 'exact' : 'moved';
     this.host.dataset.entry = String(picture.entry);
@@ -212,9 +216,16 @@ export class StateMap {
   }
 }
 
-function wordsOf({label, segments, mappedBytes, usedBytes, isOutside}: StatePicture['headings'][number]): string {
-  if (isOutside) return `${label}, outside PyTorch: ${counted(segments, 'allocation')}, ${binary(mappedBytes)}`;
-  return `${label}: ${counted(segments, 'segment')}, ${binary(usedBytes)} of ${binary(mappedBytes)} in use`;
+/** The words of a heading; where they are too wide, the name is cut and its bytes are whole. */
+export function wordsThatFit(pen: Pen, heading: StatePicture['headings'][number], widthCss: number): string {
+  const {label, segments, mappedBytes, usedBytes, isOutside} = heading;
+  const name = isOutside ? `${label}, outside PyTorch` : label;
+  const number = counted(segments, isOutside ? 'allocation' : 'segment');
+  const bytes = isOutside ? binary(mappedBytes) : `${binary(usedBytes)} of ${binary(mappedBytes)}`;
+  for (const words of [`${name}: ${number}, ${bytes}${isOutside ? '' : ' in use'}`, `${name}: ${bytes}`]) {
+    if (textWidth(pen, words) <= widthCss) return words;
+  }
+  return `${fitted(pen, name, widthCss - textWidth(pen, `: ${bytes}`))}: ${bytes}`;
 }
 
 function imageOf({pixels, width, height}: StatePicture): ImageData {

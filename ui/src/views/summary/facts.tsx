@@ -1,6 +1,6 @@
 /** Fragmentation, the allocator's settings, the version of torch, and what was odd in the file. */
 
-import {Prose} from '../../kit/prose';
+import {Breakable, Prose} from '../../kit/prose';
 import {binary, count, percent} from '../../model/units';
 import {EntryLink} from './go';
 import {type DeviceReport, type Report, settingWords} from './report';
@@ -57,7 +57,9 @@ export function Facts({report, device}: {report: Report; device: DeviceReport}) 
           <dl class="facts wide">
             {settings.map(([name, value]) => (
               <>
-                <dt>{name}</dt>
+                <dt>
+                  <Breakable text={name} />
+                </dt>
                 <dd>{settingWords(name, value)}</dd>
               </>
             ))}

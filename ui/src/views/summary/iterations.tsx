@@ -125,7 +125,7 @@ function StretchButton({name, from, to, words}: {name: string; from: number; to:
 function LeftBehind({device}: {device: DeviceReport}) {
   return (
     <>
-      <h3>What iterations leave behind</h3>
+      <h3>Memory that iterations leave behind</h3>
       <table class="data">
         <thead>
           <tr>

@@ -30,7 +30,7 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
         </span>
       </h2>
       <SmallChart
-        label={`${word}${hasReserved ? ' and reserved' : ''} bytes over ${count(device.entries)} entries; the table below says the same`}
+        label={`${word}${hasReserved ? ' and reserved' : ''} bytes over ${count(device.entries)} entries; the table below has the same numbers`}
         x={{from: 0, to: device.entries}}
         highBytes={highBytes}
         data={[totals, hover.value]}

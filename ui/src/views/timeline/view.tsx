@@ -1,4 +1,4 @@
-/** The timeline: active memory over the entries or over time, one band an allocation. */
+/** The timeline: active memory over the entries or over time, one band per allocation. */
 
 import {AllocationLines} from '../../kit/allocation';
 import {openAllocationMenu} from '../../kit/allocation-menu';
@@ -34,7 +34,7 @@ export function TimelineView({device}: {device: Opened}) {
       <StackedPlot
         device={device}
         title="Timeline"
-        label={`Stacked timeline of ${count(device.device.rows)} allocations. What is active at the cursor is listed beside it.`}
+        label={`Stacked timeline of ${count(device.device.rows)} allocations. The memory that is active at the cursor is listed beside it.`}
         source={SOURCE}
         describe={(row, entry) => engine().describe(row, entry)}
         words={details => <AllocationLines details={details} />}

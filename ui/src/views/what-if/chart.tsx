@@ -73,7 +73,7 @@ export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
       </h2>
       <SmallChart
         saveAs="what-if"
-        label={`Reserved bytes over ${count(device.entries)} entries, recorded and simulated; the tables below say the same`}
+        label={`Reserved bytes over ${count(device.entries)} entries, recorded and simulated; the tables below have the same numbers`}
         x={x}
         highBytes={highBytes}
         data={[totals, lines, hover.value]}

@@ -28,7 +28,7 @@ export function RunsTable({heading, simulation, lines}: RunsProps) {
   return (
     <div class="card">
       <h2>{heading}</h2>
-      <table class="data settings">
+      <table class="data settings runs">
         <thead>
           <tr>
             <th scope="col">settings</th>
@@ -65,11 +65,13 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
   const [low, high] = run.peak_reserved_range_bytes ?? [run.peak_reserved_bytes, run.peak_reserved_bytes];
   return (
     <tr>
-      <td>
+      <td class="whole">
         {line && <LineSwatch line={line} />} <Breakable text={confWords(run.conf)} />
       </td>
-      <td class="number">{run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}</td>
-      <td class="outcome">
+      <td class="number" data-title="memory">
+        {run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}
+      </td>
+      <td class="whole">
         {run.outcome === 'fits' ? (
           <span class="good">✓ {endsAtError ? 'gets past the error' : 'fits'}</span>
         ) : (
@@ -92,13 +94,15 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
           </>
         )}
       </td>
-      <td class="number" title={`${count(run.peak_allocated_bytes)} bytes`}>
+      <td class="number" data-title="peak allocated" title={`${count(run.peak_allocated_bytes)} bytes`}>
         {binary(run.peak_allocated_bytes)}
       </td>
-      <td class="number" title={`${count(run.peak_reserved_bytes)} bytes`}>
+      <td class="number" data-title="peak reserved" title={`${count(run.peak_reserved_bytes)} bytes`}>
         {binary(low) === binary(high) ? binary(run.peak_reserved_bytes) : `${binary(low)} to ${binary(high)}`}
       </td>
-      <td class="number">{count(run.num_alloc_retries)}</td>
+      <td class="number" data-title="retries">
+        {count(run.num_alloc_retries)}
+      </td>
     </tr>
   );
 }
@@ -118,8 +122,7 @@ function Failure({run}: {run: SimulatedRun}) {
         <p>
           Freeing {pinning.count === 1 ? 'one block' : counted(pinning.count, 'block')} of {binary(pinning.bytes)}
           {pinning.count > 1 && ' in all'}
-          {pinning.call_sites[0] &&
-            ` (${pinning.count > 1 ? 'first of all ' : ''}${placeWords(pinning.call_sites[0])})`}{' '}
+          {pinning.call_sites[0] && ` (${pinning.count > 1 ? 'mostly ' : ''}${placeWords(pinning.call_sites[0])})`}{' '}
           would have been enough{!pinning.is_smallest && '; fewer may be enough'}.
         </p>
       )}

@@ -24,7 +24,7 @@ use crate::units::{parse_bytes, parse_size};
 /// For people, for programs, or for a workflow of GitHub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For people: one line a rule
+    /// For people: one line per rule
     #[default]
     Text,
     /// For programs: has a version, stays compatible
@@ -40,8 +40,8 @@ enum Format {
 #[command(after_long_help = "Exit status: 0 if every budget is kept, 1 if one is not, 2 for bad usage or input.
 
 Examples:
-  highwater check run.pickle --max-peak-reserved 16GiB --max-growth-per-iteration 1MiB
-  highwater check run.pickle --baseline last-release.pickle --tolerance 2% --format github")]
+  highwater check run.pickle --max-peak-reserved 16GiB --max-fragmentation 10%
+  highwater check run.pickle --baseline last-release.pickle --tolerance 2%")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
@@ -79,7 +79,7 @@ struct Limits {
     /// Limit on the mean growth of allocated bytes from the end of one iteration to the next
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_growth_per_iteration: Option<u64>,
-    /// Limit on the share of reserved memory in no active block at the peak, such as `10%`
+    /// Limit on the share of reserved memory outside active blocks at the peak, such as `10%`
     #[arg(long, value_name = "PERCENT", value_parser = highwater_answers::check::parse_share)]
     max_fragmentation: Option<f64>,
 }

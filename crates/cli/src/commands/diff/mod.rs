@@ -26,11 +26,11 @@ const MAX_ROWS: u64 = 1 << 40;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   highwater diff before.pickle after.pickle
-  highwater diff first.pickle second.pickle --at end     the growth between two dumps
+  highwater diff first.pickle second.pickle --at end     growth between dumps
   highwater diff batch8.pickle batch16.pickle --at iteration:2
   highwater diff batch8.pickle batch16.pickle --rows 8,16 --capacity 24GiB
   highwater diff rank0.pickle rank1.pickle --device 0,1
-  highwater diff real.pickle dryrun.pickle --events     whether both did exactly the same")]
+  highwater diff real.pickle dryrun.pickle --events      the same requests?")]
 pub(crate) struct Args {
     /// The snapshots: each is compared with the first
     #[arg(num_args = 2.., required = true, value_name = "FILE")]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Print the largest batch whose peak fits in this much memory, such as `24GiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
-    /// Compare action, size and stream, entry by entry: whether two runs did exactly the same
+    /// Compare action, size and stream, entry by entry: did two runs make exactly the same requests?
     #[arg(long, conflicts_with_all = ["at", "rows", "capacity"])]
     events: bool,
     /// Only this device; or the device of each file, such as `0,1` [default: every device that all files have, or the

@@ -19,7 +19,7 @@ use crate::table::terminal_width;
 /// The options of `highwater doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Exit status: 0 if nothing is wrong (advice is not), 1 if something is, 2 where there is no GPU.
+    after_long_help = "Exit status: 0 if there is no problem (advice is not one), 1 if there is one, 2 without a GPU.
 
 Examples:
   highwater doctor

@@ -13,16 +13,16 @@ use crate::units::parse_size;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "an option each")]
 #[command(
-    after_long_help = "The script really runs: it reads its data, writes its files and logs, and reads likely values, or zeros, as the results of the GPU. Only the GPU is imitated. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
+    after_long_help = "The script really runs: it reads its data, and writes its files and logs. Only the GPU is imitated: results that the script reads from it are likely values, or zeros. With `--sandbox` its files and those of the programs that it starts go to a temporary folder, where it can read them again. Its output goes to standard error.
 
-Exit status: 0 if the run fits the card, 1 if the card runs out of memory, 2 if the script fails otherwise.
+Exit status: 0 if the run fits the GPU, 1 if the GPU runs out of memory, 2 if the script fails for another reason.
 
 Examples:
   highwater dryrun --gpu a100-40 --steps 3 train.py --batch-size 16
   highwater dryrun --gpu h100 --sandbox --steps 3 train.py
   highwater dryrun --gpu h100 --memory 40GiB -o run.pickle -m my.training
   highwater dryrun --gpu h100 --gpus 8 --ranks 8 --steps 2 train_fsdp.py
-  highwater dryrun --gpu h100 --imagine-ranks 512 --ranks all --steps 2 train_70b.py"
+  highwater dryrun --gpu h100 --imagine-ranks 512 --steps 2 train_70b.py"
 )]
 pub(crate) struct Args {
     /// GPU to imitate, such as `h100` or `rtx4090`
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Run one rank of N; the other ranks are simulated, as if all were alike
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
     imagine_ranks: Option<u32>,
-    /// The rank to run, of those imagined
+    /// Which of the imagined ranks to run
     #[arg(long, value_name = "R", requires = "imagine_ranks", default_value_t = 0)]
     rank: u32,
     /// Invent the weights that the script loads; only the configuration is needed

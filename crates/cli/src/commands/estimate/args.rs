@@ -21,16 +21,16 @@ pub(super) const TERMS: usize = 12;
 /// Options of `highwater estimate`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
-  highwater estimate qwen2.5-1.5b --batch 16 --seq 256 --dtype float32 --loss mean-logits --keep loss
-  highwater estimate ./my-model --batch 4 --seq 2048 --dtype bfloat16 --checkpointing --gpu a100
-  highwater estimate llama3.1-8b --seq 4096 --dtype bfloat16 --lora-rank 16 --fit 24GiB
+  highwater estimate qwen2.5-1.5b --batch 16 --dtype float32 --keep loss
+  highwater estimate ./my-model --batch 4 --seq 2048 --checkpointing --gpu a100
+  highwater estimate llama3.1-8b --seq 4096 --lora-rank 16 --fit 24GiB
   highwater estimate gpt2 --batch 8 --seq 512 --sweep batch=1..64
-  highwater estimate llama3.2-1b --mode generate --batch 16 --seq 512 --new-tokens 256 --dtype bfloat16
+  highwater estimate llama3.2-1b --mode generate --batch 16 --new-tokens 256
   highwater estimate gpt2 --batch 8 --seq 512 --against run.pickle
-  highwater estimate llama3.1-8b --serve vllm@0.11.0 --gpu h100 --max-model-len 16000
+  highwater estimate llama3.1-8b --serve vllm --gpu l4 --max-model-len 16000
   highwater estimate qwen3-32b --serve vllm --need 32x8192
   highwater estimate --gpu l4 -- vllm serve Qwen/Qwen3-8B --max-model-len 8192
-  highwater estimate --web                      the same in the browser, with sliders
+  highwater estimate --web                the same in the browser, with sliders
   highwater estimate gpt2 --batch 8 --web -o page.html
   highwater estimate qwen3-8b --serve vllm --gpu l4 --web -o page.html")]
 pub(crate) struct Args {
@@ -48,16 +48,16 @@ pub(crate) struct Args {
     pub(super) serve: Option<String>,
     #[command(flatten)]
     pub(super) engine: EngineArgs,
-    /// With `--serve`: the least GPUs and flags for so many requests at once, such as `32x8192`
+    /// With `--serve`: find the fewest GPUs, and the flags, that serve this many requests of this length at once, such as `32x8192`
     #[arg(long, value_name = "REQUESTSxTOKENS", num_args = 1..=5)]
     pub(super) need: Vec<String>,
-    /// Show changes that make it fit on a GPU of this memory, such as `24GiB`, or name; with `--serve` a table of GPUs, `h100,l4`
+    /// Show changes that make it fit a GPU, by its memory, such as `24GiB`, or its name; with `--serve`, compare GPUs, such as `h100,l4`
     #[arg(long, value_name = "SIZE|CARD")]
     pub(super) fit: Option<String>,
     /// Estimate each value of a range: `batch=1..64` or `seq=128..8192`, doubling, or a list as in `batch=1,2,4`
     #[arg(long, value_name = "NAME=RANGE")]
     pub(super) sweep: Option<String>,
-    /// `simple`: also the well-known formula, in its two variants, for comparison
+    /// Method; `simple` adds the well-known formula, in its two variants, for comparison
     #[arg(long, value_enum, default_value_t)]
     pub(super) method: Method,
     /// Compare the estimate with a recording, by category; with `--serve` with an engine's log
@@ -234,7 +234,7 @@ pub(crate) enum Method {
     /// Operator by operator
     #[default]
     Exact,
-    /// And the well-known formula
+    /// Operator by operator, and by the well-known formula
     Simple,
 }
 

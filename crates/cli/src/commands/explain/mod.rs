@@ -31,12 +31,12 @@ use crate::units::{count, counted, parse_size};
   highwater explain logs/rank*.log
   python train.py 2>&1 | highwater explain
   kubectl logs -f trainer | highwater explain --follow
-  highwater explain --message 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …'
+  highwater explain --message 'CUDA out of memory. Tried to allocate 2 GiB. …'
   highwater explain oom.pickle
   highwater explain run.pickle --capacity 16GiB
   highwater explain run.pickle --card rtx4090")]
 pub(crate) struct Args {
-    /// Logs or snapshots, gzip'd or not, each explained by itself; `-`, or no FILE at the end of a pipe, reads standard input to its end
+    /// Logs or snapshots, gzipped or not, each explained by itself; `-`, or no FILE at the end of a pipe, reads standard input to its end
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The text of the error; with a snapshot, it adds facts that the snapshot lacks

@@ -14,7 +14,7 @@ use crate::table::{broken, prose_width, terminal_width};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   highwater help simulate         the options of a command
-  highwater help growth           a finding of `highwater report`, with its remedy
+  highwater help growth           a finding of `report`, with its remedy
   highwater help findings         all findings")]
 pub(crate) struct Args {
     /// A command, a finding such as `growth`, or `findings`

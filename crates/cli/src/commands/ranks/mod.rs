@@ -18,13 +18,13 @@ use crate::{input, output};
 /// Options of `highwater ranks`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
-  highwater ranks job/                        every rank's snapshot in a directory
+  highwater ranks job/                        every rank's snapshot in a folder
   highwater ranks rank0.pickle rank1.pickle
   highwater ranks run.pickle                  the devices of one process
-  highwater ranks job/ --each                 one line for each rank rather than for each group
+  highwater ranks job/ --each                 one line per rank, not per group
   highwater ranks job/ --format json | jq '.ranks[] | select(.is_outlier)'
 
-Exit status: 0, or 1 if a file could not be read in full or a rank has none; the answer lists them.")]
+Exit status: 0, or 1 if a file could not be read in full or a rank has no file; the answer lists them.")]
 pub(crate) struct Args {
     /// Snapshots of the ranks of one job, directories of them, or patterns such as `job/rank*.pickle`
     #[arg(required = true, value_name = "PATH")]

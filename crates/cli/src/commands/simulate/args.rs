@@ -12,12 +12,12 @@ use crate::units::parse_size;
 /// Options of `highwater simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
-  highwater simulate run.pickle --conf '' --conf expandable_segments:True --capacity 16GiB
+  highwater simulate run.pickle --conf expandable_segments:True --capacity 16GiB
   highwater simulate run.pickle --verify
-  highwater simulate --requests program.csv --conf expandable_segments:True --capacity 8GiB
-  highwater simulate --requests program.csv --torch 2.11 --events events.csv --stats -")]
+  highwater simulate --requests program.csv --capacity 8GiB
+  highwater simulate --requests program.csv --events events.csv --stats -")]
 pub(crate) struct Args {
-    /// The snapshot: pickle, JSON or HTML page, gzip'd or not; `-` reads standard input
+    /// The snapshot: pickle, JSON or HTML page, gzipped or not; `-` reads standard input
     #[arg(required_unless_present = "requests", conflicts_with = "requests")]
     file: Option<PathBuf>,
     /// Allocator settings, as in `PYTORCH_ALLOC_CONF`; `''` is PyTorch's default; repeat it to compare
@@ -58,7 +58,7 @@ pub(crate) struct Args {
 /// `requires = "requests"` would not do: clap waives it where what is required conflicts with FILE.
 #[command(next_help_heading = "Request programs")]
 pub(super) struct RequestArgs {
-    /// Run this request program, or log of RAPIDS RMM, gzip'd or not; `-` reads standard input
+    /// Run this request program, or log of RAPIDS RMM, gzipped or not; `-` reads standard input
     #[arg(id = "requests", long = "requests", value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
     /// Rule for the addresses of segments: `driver`, `first-fit`, `descending`, `bump`, `random:SEED` or `script:FILE`

@@ -22,11 +22,11 @@ use crate::table::terminal_width;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "highwater sql [OPTIONS] <PATH>... <QUERY>\n       highwater sql --tables")]
 #[command(after_long_help = "Examples:
-  highwater sql run.pickle \"select category, sum(at_peak_bytes) from lifetimes group by category\"
-  highwater sql first.pickle second.pickle \"select file, max(peak_allocated_bytes) from devices\"
+  highwater sql run.pickle \"select action, count(*) from entries group by 1\"
+  highwater sql job/ \"select file, peak_allocated_bytes from devices\"
   highwater sql --tables     the tables and their columns
 
-SQLite answers, in memory. Only the columns that a query reads are loaded.")]
+Queries run in SQLite, in memory. Only the columns that a query reads are loaded.")]
 pub(crate) struct Args {
     /// Snapshots and folders of snapshots; then the query, or `-` to read it from standard input
     #[arg(required_unless_present = "tables", value_name = "PATH... QUERY", conflicts_with = "tables")]
