@@ -291,6 +291,11 @@ impl<'a> Case<'a> {
         self.pairing.parameters.contains(&self.row)
     }
 
+    /// Whether it was there before and is a parameter or optimizer state, and what lies beside it suits both.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.pairing.in_doubt.contains(&self.row)
+    }
+
     /// Whether it was there before and pairs with a parameter, as optimizer state.
     pub(crate) fn pairs_as_state(&self) -> bool {
         self.pairing.states.contains(&self.row)

@@ -62,6 +62,8 @@ pub(crate) struct Pairing {
     pub(crate) parameters: FxHashSet<usize>,
     /// Rows from before the recording that are optimizer state.
     pub(crate) states: FxHashSet<usize>,
+    /// Rows among these that may as well be the other of the two.
+    pub(crate) in_doubt: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
     /// Rows of flat blocks: of the gradients of all parameters, and of what the optimizer keeps for all.

@@ -156,6 +156,14 @@ pub const RULES: &[Rule] = &[
         |case| case.holds_rollout(),
     ),
     rule(
+        Unknown,
+        "parameter-or-state",
+        &[Untold],
+        "allocated before the recording, never freed, and of a size of which there are trained parameters, their optimizer state and a \
+         frozen model's parameters: where it lies suits them all",
+        |case| case.is_in_doubt(),
+    ),
+    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
