@@ -256,8 +256,11 @@ pub const RULES: &[Rule] = &[
         "fed-like-others",
         &[Program, Untold],
         "as large as batches of other iterations that the program feeds and frees: allocated before the recording and freed outside of \
-         the backward pass, or fetched by the same line for an iteration to come",
-        |case| case.is_like_fed() && if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() },
+         the backward pass and the optimizer, or fetched by the same line for an iteration to come",
+        |case| {
+            let is_fed = if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() };
+            case.is_like_fed() && is_fed && !case.is_freed_by_optimizer
+        },
     ),
     rule(
         Input,
