@@ -2,7 +2,7 @@
 import torch, torch.nn as nn, torch.nn.functional as F
 import recorder as rec
 from recorder import dev
-rec.facts.update(note="a deep equilibrium model: the fixed point without a graph, one call with it and a hook that solves for the gradient; SGD with Nesterov's momentum, plateau schedule")
+rec.facts.update(note="a deep equilibrium model: the fixed point without a graph, one call with it and a hook that solves for the gradient; SGD with Nesterov's momentum, plateau schedule; the hook and its graph keep each other, so every step leaks a graph", leak=True, leak_line="f0 = s.f(z0, x)")
 B = 4 if rec.CPU else 128
 class Cell(nn.Module):
     def __init__(s, c): super().__init__(); s.c1, s.c2, s.n1, s.n2, s.n3 = nn.Conv2d(c, 2 * c, 3, 1, 1, bias=False), nn.Conv2d(2 * c, c, 3, 1, 1, bias=False), nn.GroupNorm(8, 2 * c), nn.GroupNorm(8, c), nn.GroupNorm(8, c)

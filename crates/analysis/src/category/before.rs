@@ -383,9 +383,9 @@ impl<'a> Labelling<'a> {
     fn labels(&self, worths: &[f64]) -> Vec<bool> {
         let least = self.least(worths);
         let mut labels = vec![false; self.segments.len()];
-        let Some(last) = labels.len().checked_sub(1) else { return labels };
-        let own = self.own(last, worths);
-        let mut is_parameter = least[last][1].0 + own[1] < least[last][0].0 + own[0];
+        let Some(end) = least.last() else { return labels };
+        let own = self.own(least.len() - 1, worths);
+        let mut is_parameter = end[1].0 + own[1] < end[0].0 + own[0];
         for (label, from) in labels.iter_mut().zip(&least).rev() {
             *label = is_parameter;
             is_parameter = from[usize::from(is_parameter)].1;
@@ -414,10 +414,8 @@ impl<'a> Labelling<'a> {
             let of = least.entry(sizes).or_insert([f64::INFINITY; 2]);
             of[usize::from(label)] = of[usize::from(label)].min(changed);
         }
-        let of = |((sizes, &label), &changed): ((&Vec<(usize, usize)>, &bool), &f64)| {
-            changed + least[sizes.as_slice()][usize::from(!label)]
-        };
-        self.sizes.iter().zip(labels).zip(&changed).map(of).collect()
+        let others = self.sizes.iter().zip(labels).map(|(sizes, &label)| least[sizes.as_slice()][usize::from(!label)]);
+        changed.iter().zip(others).map(|(changed, other)| changed + other).collect()
     }
 }
 
