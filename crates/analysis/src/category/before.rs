@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ages::ages;
 use super::orders::Orders;
 use super::runs::Longest;
-use super::young::{self, Found};
+use super::young::{self, Begun};
 
 /// A block from before the recording that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ const STEP: u64 = 2 << 20;
 /// which passes make them, `modules` those of parameters in the order of the modules, as far as known. `told` says of some blocks
 /// whether they are parameters.
 ///
-/// `held` and `regions` ascend by address. The answer is by index into `held`.
+/// `held` and `regions` ascend by address. The answers are by index into `held`.
 pub(super) fn parameters(
     held: &[Held],
     regions: &[Region],
@@ -64,7 +64,7 @@ pub(super) fn parameters(
     orders: &[Vec<u64>],
     modules: &[Vec<u64>],
     told: &FxHashMap<usize, bool>,
-) -> Vec<bool> {
+) -> Found {
     let is_wanted = |block: &Held| wanted.get(&block.size_bytes).is_some_and(|&count| count > 0);
     let reversed = orders.iter().map(|order| order.iter().rev().copied().collect());
     let predicted: Vec<Vec<u64>> = modules.iter().cloned().chain(reversed).flat_map(as_moved).collect();
@@ -80,11 +80,11 @@ pub(super) fn parameters(
     };
     told.iter().filter(|(_, is_parameter)| **is_parameter).for_each(|(&at, _)| take(at));
     let mut segments = segments(held, regions, &orders, is_wanted);
-    let found = |segment: &Segment| Found {
+    let begun = |segment: &Segment| Begun {
         total_bytes: segment.end_address - segment.address,
         blocks: &held[segment.blocks.start..segment.blocks.start + segment.fresh],
     };
-    let explained = young::explanations(&segments.iter().map(found).collect::<Vec<_>>(), wanted, &predicted);
+    let explained = young::explanations(&segments.iter().map(begun).collect::<Vec<_>>(), wanted, &predicted);
     for (segment, explained) in segments.iter_mut().zip(explained).filter(|(_, explained)| explained.blocks > 0) {
         segment.is_explained = true;
         segment.fresh = explained.blocks;
@@ -93,12 +93,19 @@ pub(super) fn parameters(
             (segment.is_sure, segment.exactly) = (true, explained.blocks);
         }
     }
+    let mut is_in_doubt = vec![false; held.len()];
     // Small segments that are parameters for sure, and those that are not: by their addresses.
     let mut known: FxHashMap<u64, bool> = FxHashMap::default();
     for is_small in [true, false] {
         let of_pool: Vec<&Segment> = segments.iter().filter(|segment| segment.is_small == is_small).collect();
         // The oldest first; within a segment upwards.
-        let mut chosen = Labelling::new(held, wanted, &of_pool, &known).parameters();
+        let answers = Labelling::new(held, wanted, &of_pool, &known).answers();
+        let in_doubt = answers.iter().filter(|answer| answer.margin < IN_DOUBT && !answer.segment.is_explained);
+        for at in in_doubt.flat_map(|answer| answer.segment.blocks.clone().take(answer.segment.fresh)) {
+            is_in_doubt[at] = wanted.contains_key(&held[at].size_bytes) && !told.contains_key(&at);
+        }
+        let mut chosen: Vec<&Segment> =
+            answers.iter().filter(|answer| answer.is_parameter).map(|answer| answer.segment).collect();
         chosen.sort_unstable_by_key(|segment| segment.age);
         if is_small && of_pool.iter().any(|segment| segment.is_sure) {
             let told = of_pool.iter().filter(|segment| segment.is_sure || !segment.is_explained);
@@ -112,7 +119,16 @@ pub(super) fn parameters(
     segments.sort_unstable_by_key(|segment| segment.age);
     segments.iter().flat_map(|segment| segment.blocks.clone().take(segment.fresh)).for_each(&mut take);
     (0..held.len()).rev().for_each(&mut take);
-    is_parameter
+    Found { is_parameter, is_in_doubt }
+}
+
+/// What was there before: for each block, an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Whether it is a parameter.
+    pub(super) is_parameter: Vec<bool>,
+    /// Whether another answer explains the segments nearly as well.
+    pub(super) is_in_doubt: Vec<bool>,
 }
 
 /// Orders in which parameters may have been moved to the device that are in this order in their model: what a model has beside its
@@ -280,6 +296,7 @@ impl<'a> Labelling<'a> {
                     }
                 }
             }
+            own.sort_unstable();
             own
         });
         let sizes: Vec<Vec<(usize, usize)>> = sizes.collect();
@@ -293,17 +310,18 @@ impl<'a> Labelling<'a> {
         Self { segments, sizes, costs, wanted }
     }
 
-    /// The segments of parameters, by address.
-    fn parameters(&self) -> Vec<&'a Segment> {
+    /// The segments, by address, each with whether it is of parameters, and its margin.
+    fn answers(&self) -> Vec<Answer<'a>> {
         /// Steps of the search: more change nothing on recordings with hundreds of segments.
         const STEPS: u32 = 300;
         /// Segments beyond this are taken as they come.
         const MAX: usize = 20_000;
         if self.segments.len() > MAX {
-            return self.segments.clone();
+            let taken = |&segment: &&'a Segment| Answer { segment, is_parameter: true, margin: f64::INFINITY };
+            return self.segments.iter().map(taken).collect();
         }
         let mut worths = vec![0.0; self.wanted.len()];
-        let mut best = (f64::INFINITY, vec![false; self.segments.len()]);
+        let mut best = (f64::INFINITY, vec![false; self.segments.len()], worths.clone());
         for step in 1..=STEPS {
             let labels = self.labels(&worths);
             let mut missing: Vec<f64> = self.wanted.iter().map(|wanted| wanted.1).collect();
@@ -314,7 +332,7 @@ impl<'a> Labelling<'a> {
             }
             let off = missing.iter().zip(&self.wanted).map(|(missing, wanted)| missing.abs() * wanted.0).sum::<f64>();
             if off < best.0 {
-                best = (off, labels);
+                best = (off, labels, worths.clone());
             }
             if off == 0.0 {
                 break;
@@ -324,44 +342,97 @@ impl<'a> Labelling<'a> {
                 *worth += length * missing / wanted.1.max(1.0);
             }
         }
-        self.segments
-            .iter()
-            .zip(best.1)
-            .filter(|(_, is_parameter)| *is_parameter)
-            .map(|(segment, _)| *segment)
-            .collect()
+        let (_, labels, worths) = best;
+        let margins = self.margins(&labels, &worths);
+        let answers = self.segments.iter().zip(labels).zip(margins);
+        answers.map(|((&segment, is_parameter), margin)| Answer { segment, is_parameter, margin }).collect()
+    }
+
+    /// What a segment costs as none of parameters, and as one, where blocks of each size are worth so much.
+    fn own(&self, at: usize, worths: &[f64]) -> [f64; 2] {
+        let worth: f64 = self.sizes[at].iter().map(|&(number, blocks)| worths[number] * count(blocks)).sum();
+        [0.0, self.costs[at] - worth]
+    }
+
+    /// What it costs if a segment is not as the one before it.
+    fn change(&self, at: usize) -> f64 {
+        let segment = self.segments[at];
+        let before = at.checked_sub(1).map(|before| self.segments[before]);
+        match before.map(|before| (before, segment.address.saturating_sub(before.end_address))) {
+            Some((before, distance)) if distance <= APART && segment.is_filled_beside(before) => CHANGE_FILLED,
+            Some((_, distance)) if distance <= APART => CHANGE,
+            Some(_) => CHANGE_APART,
+            None => 0.0,
+        }
+    }
+
+    /// The least cost of all segments before each one if it is none of parameters, and if it is one; with the answer of the one before.
+    fn least(&self, worths: &[f64]) -> Vec<[(f64, bool); 2]> {
+        let mut least = Vec::with_capacity(self.segments.len());
+        let mut to_here = [0.0, 0.0];
+        for at in 0..self.segments.len() {
+            let from = cheaper(to_here, self.change(at));
+            let own = self.own(at, worths);
+            to_here = [from[0].0 + own[0], from[1].0 + own[1]];
+            least.push(from);
+        }
+        least
     }
 
     /// The labelling of least cost, where blocks of each size are worth so much.
     fn labels(&self, worths: &[f64]) -> Vec<bool> {
-        let mut came_from: Vec<[bool; 2]> = Vec::with_capacity(self.segments.len());
-        // The least cost up to here if the last is no segment of parameters, and if it is one.
-        let mut least = [0.0, 0.0];
-        for (at, segment) in self.segments.iter().enumerate() {
-            let worth: f64 = self.sizes[at].iter().map(|&(number, blocks)| worths[number] * count(blocks)).sum();
-            let change = match at
-                .checked_sub(1)
-                .map(|before| segment.address.saturating_sub(self.segments[before].end_address))
-            {
-                Some(distance) if distance <= APART && segment.is_filled_beside(self.segments[at - 1]) => CHANGE_FILLED,
-                Some(distance) if distance <= APART => CHANGE,
-                Some(_) => CHANGE_APART,
-                None => 0.0,
-            };
-            let from = [least[1] + change < least[0], least[1] <= least[0] + change];
-            let other = if from[0] { least[1] + change } else { least[0] };
-            let parameters = if from[1] { least[1] } else { least[0] + change };
-            least = [other, parameters + self.costs[at] - worth];
-            came_from.push(from);
-        }
-        let mut is_parameter = least[1] < least[0];
+        let least = self.least(worths);
         let mut labels = vec![false; self.segments.len()];
-        for (label, from) in labels.iter_mut().zip(&came_from).rev() {
+        let Some(end) = least.last() else { return labels };
+        let own = self.own(least.len() - 1, worths);
+        let mut is_parameter = end[1].0 + own[1] < end[0].0 + own[0];
+        for (label, from) in labels.iter_mut().zip(&least).rev() {
             *label = is_parameter;
-            is_parameter = from[usize::from(is_parameter)];
+            is_parameter = from[usize::from(is_parameter)].1;
         }
         labels
     }
+
+    /// For each segment, how much more it would cost if it changed places with one that has the same blocks and the other answer,
+    /// both with whatever changes beside them; infinite where none has.
+    fn margins(&self, labels: &[bool], worths: &[f64]) -> Vec<f64> {
+        let mut behind = [0.0, 0.0];
+        let mut behinds = vec![behind; self.segments.len()];
+        for at in (0..self.segments.len()).rev() {
+            behinds[at] = behind;
+            let own = self.own(at, worths);
+            behind = cheaper([behind[0] + own[0], behind[1] + own[1]], self.change(at)).map(|row| row.0);
+        }
+        let changed = self.least(worths).into_iter().zip(behinds).enumerate().map(|(at, (before, behind))| {
+            let own = self.own(at, worths);
+            (before[1].0 + own[1] + behind[1]) - (before[0].0 + own[0] + behind[0])
+        });
+        let changed: Vec<f64> = changed.map(f64::abs).collect();
+        // By what a segment has: the least of those with either answer.
+        let mut least: FxHashMap<&[(usize, usize)], [f64; 2]> = FxHashMap::default();
+        for ((sizes, &label), &changed) in self.sizes.iter().zip(labels).zip(&changed) {
+            let of = least.entry(sizes).or_insert([f64::INFINITY; 2]);
+            of[usize::from(label)] = of[usize::from(label)].min(changed);
+        }
+        let others = self.sizes.iter().zip(labels).map(|(sizes, &label)| least[sizes.as_slice()][usize::from(!label)]);
+        changed.iter().zip(others).map(|(changed, other)| changed + other).collect()
+    }
+}
+
+/// The cheaper of staying and changing, for both answers of a segment, with the answer that it comes from.
+fn cheaper(from: [f64; 2], change: f64) -> [(f64, bool); 2] {
+    let other = if from[1] + change < from[0] { (from[1] + change, true) } else { (from[0], false) };
+    let parameters = if from[1] <= from[0] + change { (from[1], true) } else { (from[0] + change, false) };
+    [other, parameters]
+}
+
+/// What a labelling says of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Answer<'a> {
+    segment: &'a Segment,
+    is_parameter: bool,
+    /// How much more the labelling would cost with another answer.
+    margin: f64,
 }
 
 /// Segments further apart than this are no neighbours.
@@ -379,6 +450,10 @@ const AGE: f64 = CHANGE / 2.0;
 /// What a segment costs less if a small one follows it at once that is one of parameters for sure, and more if that cannot be one:
 /// what lies together was made at one time.
 const BESIDE: f64 = 0.7;
+
+/// Where no order of the modules explains a segment, and another answer costs less more than this, the answer is in doubt: one
+/// neighbour that was made at another time would turn it.
+const IN_DOUBT: f64 = BESIDE;
 
 /// What a segment costs that is one of parameters for sure.
 const SURE: f64 = -4.0;
@@ -465,6 +540,7 @@ mod tests {
         let wanted: FxHashMap<u64, usize> = [(3 * MIB, 1), (9 * MIB, 1), (4 * MIB, 1)].into_iter().collect();
         let gradients = [vec![4 * MIB, 9 * MIB, 3 * MIB]];
         let found = parameters(&held, &regions, &wanted, &gradients, &[], &FxHashMap::default());
+        let found = found.is_parameter;
         let of_last: Vec<bool> = held.iter().map(|block| block.address >= regions[3].address).collect();
         assert_eq!(found, of_last);
     }
@@ -498,8 +574,27 @@ mod tests {
             &[],
             &FxHashMap::default(),
         );
-        let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address >> 24).collect();
+        let addresses: Vec<u64> =
+            held.iter().zip(found.is_parameter).filter(|row| row.1).map(|row| row.0.address >> 24).collect();
         assert_eq!(addresses, [0x4a2, 0x4ae, 0x4d8, 0x4d8]);
+    }
+
+    #[test]
+    fn what_age_alone_tells_is_in_doubt_where_no_order_explains_it() {
+        let (mut held, base) = (Vec::new(), 1 << 30);
+        let regions = [region(base, 30), region(base + (1 << 28), 30), region(base + (2 << 28), 20)];
+        blocks(&mut held, regions[0].address, &[30]);
+        blocks(&mut held, regions[1].address, &[30]);
+        blocks(&mut held, regions[2].address, &[9]);
+        let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (9 * MIB, 1)].into_iter().collect();
+        let found = |orders: &[Vec<u64>], told: &FxHashMap<usize, bool>| {
+            parameters(&held, &regions, &wanted, orders, &[], told).is_in_doubt
+        };
+        let none = FxHashMap::default();
+        assert_eq!(found(&[], &none), [true, true, false], "of 9 MiB there is no other");
+        assert_eq!(found(&[], &[(0, true), (1, false)].into_iter().collect()), [false; 3]);
+        let order = vec![9 * MIB, 30 * MIB];
+        assert_eq!(found(&[order], &none), [false; 3], "an order of the modules explains both");
     }
 
     #[test]
@@ -526,13 +621,14 @@ mod tests {
         held.push(half(4, regions[3].address + MIB / 2));
         let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (MIB / 2, 1)].into_iter().collect();
         let found = parameters(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]], &FxHashMap::default());
-        let addresses: Vec<u64> = held.iter().zip(found).filter(|row| row.1).map(|row| row.0.address).collect();
+        let addresses: Vec<u64> =
+            held.iter().zip(found.is_parameter).filter(|row| row.1).map(|row| row.0.address).collect();
         assert_eq!(addresses, [regions[0].address, regions[1].address]);
     }
 
     #[test]
     fn nothing_is_asked_of_nothing() {
-        assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_empty());
+        assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_parameter.is_empty());
         assert!(lie_as_when_made(&[], &[]).is_empty());
     }
 }

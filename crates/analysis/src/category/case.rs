@@ -29,6 +29,8 @@ pub struct Case<'a> {
     pairing: &'a Pairing,
     /// No stack was recorded: the origin is by the place in the iteration.
     pub(crate) is_bare: bool,
+    /// It was there before, and the optimizer's code freed it: a step, or `zero_grad`.
+    pub(crate) is_freed_by_optimizer: bool,
 }
 
 /// Modules' allocations between a block and the loss: an output of the network has fewer behind it than what its layers
@@ -42,7 +44,7 @@ impl<'a> Case<'a> {
     pub(crate) fn new(
         row: usize,
         lifetime: &Lifetime,
-        origin: Origin,
+        (origin, is_freed_by_optimizer): (Origin, bool),
         course: &'a Course,
         pairing: &'a Pairing,
         is_bare: bool,
@@ -65,6 +67,7 @@ impl<'a> Case<'a> {
             course,
             pairing,
             is_bare,
+            is_freed_by_optimizer,
         }
     }
 
@@ -289,6 +292,11 @@ impl<'a> Case<'a> {
     /// Whether it pairs, in size, with gradients or optimizer state that have no parameter otherwise.
     pub(crate) fn pairs_as_parameter(&self) -> bool {
         self.pairing.parameters.contains(&self.row)
+    }
+
+    /// Whether it was there before and is a parameter or optimizer state, and what lies beside it suits both.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.pairing.in_doubt.contains(&self.row)
     }
 
     /// Whether it was there before and pairs with a parameter, as optimizer state.

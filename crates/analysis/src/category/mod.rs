@@ -220,7 +220,12 @@ impl Categories {
         let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
             let rule = named.unwrap_or_else(|| {
-                let case = Case::new(row, lifetime, told(row), &course, &pairing, bare.is_some());
+                // A block from before that is gone at the dump has the stack of its free.
+                let is_cleared = bare.is_none()
+                    && lifetime.alloc().is_none()
+                    && lifetime.block().is_none()
+                    && stacks.get(lifetime.stack) == Origin::Optimizer;
+                let case = Case::new(row, lifetime, (told(row), is_cleared), &course, &pairing, bare.is_some());
                 RULES.iter().position(|rule| rule.of.contains(case.origin) && (rule.holds)(&case)).unwrap_or(UNTOLD)
             });
             u8::try_from(rule).unwrap_or(u8::MAX)

@@ -62,6 +62,8 @@ pub(crate) struct Pairing {
     pub(crate) parameters: FxHashSet<usize>,
     /// Rows from before the recording that are optimizer state.
     pub(crate) states: FxHashSet<usize>,
+    /// Rows among these that may as well be the other of the two.
+    pub(crate) in_doubt: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
     /// Rows of flat blocks: of the gradients of all parameters, and of what the optimizer keeps for all.
@@ -437,6 +439,13 @@ impl Pairing {
         for of in known.of_size.values_mut() {
             of.gradients = most_at_once(&of.spans);
         }
+        // What was there before and stays comes first.
+        let mut there: FxHashMap<u64, usize> = FxHashMap::default();
+        for (row, lifetime) in known.lifetimes.rows[..known.lifetimes.before_recording].iter().enumerate() {
+            if (known.told)(row) == Origin::Untold && course.freed(lifetime) == course.entries {
+                *there.entry(lifetime.requested_bytes).or_default() += 1;
+            }
+        }
         let mut wanted: FxHashMap<u64, usize> = FxHashMap::default();
         for (&size, of) in &known.of_size {
             // A workspace or two outlive a pass, too.
@@ -444,7 +453,8 @@ impl Pairing {
             if is_short || (of.built == 0 && of.states > 0) {
                 // What an optimizer keeps tells how many there are only where no pass leaves a gradient: it may keep a history.
                 let made = if of.gradients > 0 { of.gradients } else { of.states };
-                wanted.insert(size, made.saturating_sub(of.built));
+                let there = there.get(&size).copied().unwrap_or(0);
+                wanted.insert(size, made.saturating_sub(of.built).saturating_sub(there));
             }
         }
         let first = known.lifetimes.before_recording;
@@ -542,6 +552,18 @@ impl Pairing {
         for &row in &self.parameters {
             *there.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
         }
+        // A place that makes such blocks time and again makes outputs. The first of these comes with the workspace.
+        let mut made: FxHashMap<(StackId, u64), Vec<u32>> = FxHashMap::default();
+        let of_size = known.lifetimes.rows.iter().filter(|lifetime| WORKSPACES.contains(&lifetime.requested_bytes));
+        for lifetime in of_size.filter(|lifetime| lifetime.alloc().is_some()) {
+            let place = (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
+            made.entry(place).or_default().push(alloc(lifetime));
+        }
+        let is_output = |lifetime: &Lifetime| {
+            let place = (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
+            let beside = |&other: &u32| other.abs_diff(alloc(lifetime)) == 1;
+            made.get(&place).is_some_and(|made| made.len() > 1 && !made.iter().any(beside))
+        };
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let size = lifetime.requested_bytes;
             if !WORKSPACES.contains(&size) || self.parameters.contains(&row) || self.states.contains(&row) {
@@ -551,7 +573,8 @@ impl Pairing {
             let in_backward = is_backward(origin);
             let may_be =
                 in_backward || matches!(origin, Origin::Module | Origin::Compiled | Origin::Program | Origin::Untold);
-            if !may_be || !known.is_kept(lifetime, in_backward) {
+            let has_place = lifetime.alloc().is_some() && matches!(origin, Origin::Module | Origin::Program);
+            if !may_be || !known.is_kept(lifetime, in_backward) || (has_place && is_output(lifetime)) {
                 continue;
             }
             // As many gradients as parameters: none is a workspace.

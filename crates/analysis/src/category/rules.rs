@@ -156,6 +156,14 @@ pub const RULES: &[Rule] = &[
         |case| case.holds_rollout(),
     ),
     rule(
+        Unknown,
+        "parameter-or-state",
+        &[Untold],
+        "allocated before the recording, never freed, and of a size of which there are trained parameters, their optimizer state and a \
+         frozen model's parameters: where it lies suits them all",
+        |case| case.is_in_doubt(),
+    ),
+    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
@@ -248,8 +256,11 @@ pub const RULES: &[Rule] = &[
         "fed-like-others",
         &[Program, Untold],
         "as large as batches of other iterations that the program feeds and frees: allocated before the recording and freed outside of \
-         the backward pass, or fetched by the same line for an iteration to come",
-        |case| case.is_like_fed() && if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() },
+         the backward pass and the optimizer, or fetched by the same line for an iteration to come",
+        |case| {
+            let is_fed = if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() };
+            case.is_like_fed() && is_fed && !case.is_freed_by_optimizer
+        },
     ),
     rule(
         Input,

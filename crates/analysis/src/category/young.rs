@@ -21,7 +21,7 @@ const MAX_COPIES: usize = 2;
 type Predicted = (u64, Vec<u64>);
 
 /// A segment as it is.
-pub(super) struct Found<'a> {
+pub(super) struct Begun<'a> {
     pub(super) total_bytes: u64,
     /// Its blocks from its begin on, without a gap.
     pub(super) blocks: &'a [Held],
@@ -46,7 +46,7 @@ pub(super) struct Explanation {
 /// For each segment, whether it begins with just what an order of the parameters predicts. The order that explains the most bytes
 /// decides, if these are at least half.
 pub(super) fn explanations(
-    segments: &[Found<'_>],
+    segments: &[Begun<'_>],
     wanted: &FxHashMap<u64, usize>,
     orders: &[Vec<u64>],
 ) -> Vec<Explanation> {
@@ -70,7 +70,7 @@ pub(super) fn explanations(
 }
 
 fn explain(
-    segments: &[Found<'_>],
+    segments: &[Begun<'_>],
     by_begin: &FxHashMap<(u64, u64), Vec<usize>>,
     wanted: &FxHashMap<u64, usize>,
     order: &[u64],
@@ -157,7 +157,7 @@ mod tests {
 
     fn explained(total: u64, segments: &[&[u64]], order: &[u64], times: usize) -> Vec<(usize, bool)> {
         let blocks: Vec<Vec<Held>> = segments.iter().map(|sizes| blocks(sizes)).collect();
-        let found: Vec<Found<'_>> = blocks.iter().map(|blocks| Found { total_bytes: total * KIB, blocks }).collect();
+        let found: Vec<Begun<'_>> = blocks.iter().map(|blocks| Begun { total_bytes: total * KIB, blocks }).collect();
         let order: Vec<u64> = order.iter().map(|size| size * KIB).collect();
         let mut wanted: FxHashMap<u64, usize> = FxHashMap::default();
         for &size in &order {

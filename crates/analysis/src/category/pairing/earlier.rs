@@ -98,8 +98,11 @@ impl Pairing {
         let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders, &modules, &told);
         let fresh = before::lie_as_when_made(&held, &known.memory.regions);
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
-        let pairs_at =
-            held.iter().zip(&found).filter(|(_, is_parameter)| **is_parameter).map(|(block, _)| block.address);
+        let pairs_at = held
+            .iter()
+            .zip(&found.is_parameter)
+            .filter(|(_, is_parameter)| **is_parameter)
+            .map(|(block, _)| block.address);
         // What begins a segment comes before the parameters that follow it there.
         let begin = |address: u64| {
             let regions = &known.memory.regions;
@@ -132,7 +135,13 @@ impl Pairing {
             .zip(&fresh)
             .filter(|(block, is_fresh)| block.size_bytes > LARGE && may_be_frozen(block, **is_fresh));
         let is_frozen_model = unpaired.count() >= MIN_FROZEN;
-        for ((block, is_parameter), is_fresh) in held.iter().zip(found).zip(fresh) {
+        for (((block, is_parameter), is_in_doubt), is_fresh) in
+            held.iter().zip(found.is_parameter).zip(found.is_in_doubt).zip(fresh)
+        {
+            // Of trained parameters alone, the gradients tell how many there are, and in which order.
+            if is_in_doubt && wanted.get(&block.size_bytes).is_some_and(|&count| count > gradients(block.size_bytes)) {
+                self.in_doubt.insert(block.row);
+            }
             if is_of_optimizer(block.size_bytes) {
                 self.states.insert(block.row);
             } else if is_parameter || (may_be_frozen(block, is_fresh) && (is_frozen_model || is_among(block))) {
@@ -196,9 +205,8 @@ impl Pairing {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        for (block, is_parameter) in
-            held.iter().zip(before::parameters(held, &known.memory.regions, &wanted, &[], &[], &FxHashMap::default()))
-        {
+        let found = before::parameters(held, &known.memory.regions, &wanted, &[], &[], &FxHashMap::default());
+        for (block, is_parameter) in held.iter().zip(found.is_parameter) {
             if is_parameter {
                 self.parameters.insert(block.row)
             } else {
