@@ -214,13 +214,16 @@ rows = torch.tensor([[1, 2], [1, 2], [2, 1]]).cuda()
 found, count = torch.unique(rows, dim=0, return_counts=True)
 assert found.shape == (2, 2) and count.tolist() == [2, 1]
 assert torch.unique(torch.randn(50, 5, device='cuda').argmin(1)).numel() == 5
-# Of beams those that have a score go before those that have none, and of others each in turn.
+# Of beams those that have a score go before those that have none.
 scores = torch.cat([torch.full((2, 3), -1e9, device='cuda'), torch.randn(2, 6, 90, device='cuda').logsumexp(-1)], 1)
 best, which = scores.topk(3)
-assert which.tolist() == [[3, 4, 5], [6, 7, 8]] and best.shape == (2, 3), which.tolist()
+assert which.min().item() >= 3 and (best > -1).all(), which.tolist()
 # An unknown word is below a high limit where it is read, and where a mask of such words is.
 words = torch.randn(5, 50000, device='cuda').argmax(-1)
 assert words[-1].item() < 40000 and torch.where(words >= 40000)[0].numel() == 0 and (words < 40000).nonzero().numel() == 5
+# What is taken out of known numbers is some of all of them.
+graphs = torch.arange(100).cuda() // 10
+assert graphs[torch.randn(100, device='cuda').topk(50)[1]].max().item() == 9
 # Of numbers that are drawn evenly, as many are below a limit as chance has there.
 hidden = torch.rand(8, 125, device='cuda') < 0.15
 assert 140 <= hidden.nonzero().shape[0] <= 160 and 840 <= torch.ones(8, 125, device='cuda')[~hidden].numel() <= 860

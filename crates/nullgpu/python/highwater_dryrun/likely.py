@@ -122,6 +122,10 @@ class Likely:
         if base in _CHOOSING:
             self._note_most(base, args, kwargs, results)
         self._note_mask(base, tensors, results)
+        taken = self._taken(base, args, kwargs)
+        if taken is not None:
+            self.choose(results[0], taken)
+            return
         if len(results) > _RESULTS_MAX or any(result.numel() > _ELEMENTS_MAX for result in results):
             return
         values = self._worked_out(base, name, func, args, kwargs, tensors, target, inputs, results)
@@ -194,6 +198,20 @@ class Likely:
         for tensor in unknown:
             inputs[id(tensor)] = -_ordinary(tensor) if below and tensor.dtype.is_signed else _ordinary(tensor)
         return inputs
+
+    def _taken(self, base: str, args: Any, kwargs: Any) -> "torch.Tensor | None":
+        """What is taken out of known numbers at places that nobody knows: from the first to the last, evenly."""
+        if base not in ("getitem", "index_select") or len(args) < 2:
+            return None
+        source, index = args[0], args[1] if base == "getitem" else kwargs.get("index", args[-1])
+        is_list = isinstance(index, torch.Tensor) and index.dim() == 1 and index.dtype in (torch.int64, torch.int32)
+        if not is_list or not isinstance(source, torch.Tensor) or source.dim() != 1 or not source.is_cuda:
+            return None
+        value = self._known(source)
+        if value is None or not value.numel() or self._known(index) is not None or self._values.get(index) is not None:
+            return None
+        places = torch.linspace(0, value.numel() - 1, index.numel(), dtype=torch.float64, device="cpu").round().to(torch.int64)
+        return value[places]
 
     @staticmethod
     def _gathered(base: str, tensors: Any, inputs: "dict[int, torch.Tensor]") -> "list[torch.Tensor] | None":
