@@ -160,11 +160,8 @@ class Likely:
         given = on_cpu(name, func, args, kwargs, inputs)
         if given is None:
             return self._gathered(base, tensors, inputs)
-        if base in _ORDERING and results[0].dtype == torch.bool:
-            drawn = any(tensor.is_cuda and self._drawn.get(tensor) is not None for tensor in tensors)
-            if drawn or not any(tensor.dtype.is_floating_point for tensor in tensors):
-                # An ordinary number is below most limits, and an index by that mask is to find as many as a look at the numbers.
-                self._masks.put(results[0], given[0])
+        if base in _ORDERING and results[0].dtype == torch.bool and self._stands(tensors, inputs):
+            self._masks.put(results[0], given[0])
         if target is not None:
             return [inputs[id(target)]]
         values: "list[torch.Tensor]" = []
@@ -208,10 +205,23 @@ class Likely:
         if not is_list or not isinstance(source, torch.Tensor) or source.dim() != 1 or not source.is_cuda:
             return None
         value = self._known(source)
-        if value is None or not value.numel() or self._known(index) is not None or self._values.get(index) is not None:
+        likely = self._values.get(index)
+        # Places that are all the same are as good as unknown: they are ordinary numbers.
+        if likely is not None and likely.numel() > 1 and bool((likely == likely[0]).all()):
+            likely = None
+        if value is None or not value.numel() or self._known(index) is not None or likely is not None:
             return None
         places = torch.linspace(0, value.numel() - 1, index.numel(), dtype=torch.float64, device="cpu").round().to(torch.int64)
         return value[places]
+
+    def _stands(self, tensors: Any, inputs: "dict[int, torch.Tensor]") -> bool:
+        """Whether an index by the mask of a comparison is to find what a look at its numbers would, and be it nothing: of numbers that were
+        drawn, and of one tensor of words, which are all ordinary ones."""
+        if any(tensor.is_cuda and self._drawn.get(tensor) is not None for tensor in tensors):
+            return True
+        value = inputs[id(tensors[0])]
+        is_of_words = len(tensors) == 1 and not value.dtype.is_floating_point and self._known(tensors[0]) is None
+        return is_of_words and value.numel() > 0 and bool((value == 1).all())
 
     @staticmethod
     def _gathered(base: str, tensors: Any, inputs: "dict[int, torch.Tensor]") -> "list[torch.Tensor] | None":
