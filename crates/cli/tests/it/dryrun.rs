@@ -218,6 +218,7 @@ assert torch.unique(torch.randn(50, 5, device='cuda').argmin(1)).numel() == 5
 scores = torch.cat([torch.full((2, 3), -1e9, device='cuda'), torch.randn(2, 6, 90, device='cuda').logsumexp(-1)], 1)
 best, which = scores.topk(3)
 assert which.min().item() >= 3 and (best > -1).all(), which.tolist()
+assert scores.topk(3, largest=False)[1].max().item() < 3 and scores.topk(1, dim=0)[1].shape == (1, 9)
 # Unknown words are below a high limit where one is read, and where a mask of them indexes.
 words = torch.zeros(5, dtype=torch.int64, device='cuda')
 words[:] = torch.randn(5, 50000, device='cuda').argmax(-1)

@@ -60,7 +60,8 @@ class Assumptions:
             liked = torch.randn(experts, generator=drawing, device="cpu") * _PREFERENCE
             order = (torch.rand(tokens, experts, generator=drawing, device="cpu") + liked).argsort(dim=-1, descending=True)
         else:
-            order = (torch.arange(experts) + torch.arange(tokens)[:, None] * shape[-1]).remainder(experts)
+            first = torch.arange(tokens, device="cpu")[:, None] * shape[-1]
+            order = (torch.arange(experts, device="cpu") + first).remainder(experts)
         if likely is not None:
             scores = likely.reshape(tokens, experts).gather(-1, order)
             order = order.gather(-1, scores.argsort(dim=-1, descending=True, stable=True))

@@ -305,9 +305,12 @@ class Values(TorchFunctionMode):
         assumed = f"{count} of {experts} are chosen, each {how} as the others"
         self._reads.note("topk", may_matter=True, assumed=assumed, differs=True)
         likely = self._likely.value(scores)
-        route = self._assume.route(results[1].shape, experts, likely)
-        if likely is not None:
-            self._likely.choose(results[0], likely.gather(-1, route))
+        if likely is None or likely.shape[:-1] != results[1].shape[:-1]:
+            # Along another dimension, too.
+            return [None, self._assume.route(results[1].shape, experts)]
+        largest = args[3] if len(args) > 3 else kwargs.get("largest", True)
+        route = self._assume.route(results[1].shape, experts, likely if largest else -likely)
+        self._likely.choose(results[0], likely.gather(-1, route))
         return [None, route]
 
     def _bring_home(self, name: str, tensors: Any, inputs: Any, results: Any) -> None:
