@@ -57,7 +57,7 @@ def row(given, real):
         exact, low, high = abs(peaks[0]), min(peaks), max(peaks)
         bound = BOUNDS[measure]
         rights.append("yes" if exact <= bound else "in the range" if low - bound <= 0 <= high + bound else "no")
-        cells.append(percent(peaks[0]) if rights[-1] == "yes" or low == high else f"{percent(low)} to {percent(high)}")
+        cells.append(percent(peaks[0]) if rights[-1] == "yes" or percent(low) == percent(high) else f"{percent(low)} to {percent(high)}")
     words = max(rights, key=["yes", "in the range", "no"].index)
     print(real["name"], *cells, words, sep=" | ", flush=True)
     return real["name"], *cells, words
