@@ -6,6 +6,7 @@ use crate::{ExplainView, ReportView, SimulateView};
 use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::run::{Ending, Outcome, Peaks, Process};
 use highwater_nullgpu::sandbox::Writes;
+use highwater_whatif::Confidence;
 use serde::Serialize;
 
 use crate::{Document, Format, Version};
@@ -33,6 +34,9 @@ pub struct DryrunView<'a> {
     pub peak: Option<PeakView>,
     /// Every process that used the GPU; the first is explained.
     pub processes: &'a [Process],
+    /// The peaks with segments at other addresses; absent if they are the same wherever the driver puts segments, or cannot be known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<AddressesView>,
     /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing, or was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<Vec<AgainView<'a>>>,
@@ -122,6 +126,32 @@ pub struct PeakView {
     pub reserved_bytes: u64,
 }
 
+/// The lowest and the highest peak, the run's own among them, where the driver puts segments in several orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AddressesView {
+    /// In blocks that tensors own.
+    pub allocated_bytes: (u64, u64),
+    /// Held from the driver.
+    pub reserved_bytes: (u64, u64),
+}
+
+impl AddressesView {
+    /// What a simulation of the recording adds to the peaks that the run had.
+    fn new(peaks: &Peaks, simulate: &SimulateView<'_>) -> Option<Self> {
+        let run = simulate.runs.first()?;
+        let is_the_same = simulate.device == peaks.device && !simulate.ends_at_error && run.capacity_bytes.is_none();
+        if !is_the_same || run.confidence == Confidence::PremiseBroken.name() {
+            return None;
+        }
+        let with = |(least, most): (u64, u64), own: u64| (least.min(own), most.max(own));
+        let allocated_bytes = with(run.peak_allocated_range_bytes, peaks.peak_allocated_bytes);
+        let reserved_bytes = with(run.peak_reserved_range_bytes, peaks.peak_reserved_bytes);
+        let depends = [allocated_bytes, reserved_bytes].iter().any(|(least, most)| least < most);
+        depends.then_some(Self { allocated_bytes, reserved_bytes })
+    }
+}
+
 impl<'a> DryrunView<'a> {
     /// The document of a run on `devices` cards, of which `main` is the process that is explained; `late` is the run in which streams
     /// finish late, and `few` that in which little of masks is set, if there were such; `kinds` are those of imagined ranks.
@@ -156,6 +186,7 @@ impl<'a> DryrunView<'a> {
                 reserved_bytes: peaks.peak_reserved_bytes,
             }),
             processes: &outcome.processes,
+            addresses: most.zip(simulate).and_then(|(peaks, simulate)| AddressesView::new(peaks, simulate)),
             late: late.map(again),
             few: few.map(again),
             kinds: kinds.map(|kinds| kinds.iter().map(KindView::new).collect()),

@@ -120,7 +120,9 @@ pub struct RunView<'a> {
     pub peak_allocated_bytes: u64,
     /// The largest amount held from the driver.
     pub peak_reserved_bytes: u64,
-    /// The lowest and highest such amount over several orders of addresses.
+    /// The lowest and highest peak of allocated bytes over several orders of addresses.
+    pub peak_allocated_range_bytes: (u64, u64),
+    /// The lowest and highest amount held from the driver over the same orders.
     pub peak_reserved_range_bytes: (u64, u64),
     /// Second attempts.
     pub num_alloc_retries: u64,
@@ -396,6 +398,7 @@ impl<'a> RunView<'a> {
             oom_entry,
             peak_allocated_bytes: run.peak_allocated_bytes(),
             peak_reserved_bytes: run.peak_reserved_bytes(),
+            peak_allocated_range_bytes: case.allocated_range,
             peak_reserved_range_bytes: case.reserved_range,
             num_alloc_retries: run.statistics.num_alloc_retries,
             num_ooms: run.statistics.num_ooms,

@@ -69,7 +69,9 @@ impl Confidence {
 pub struct Case {
     /// The run whose numbers are shown.
     pub run: Run,
-    /// The lowest and the highest peak of reserved memory over all orders.
+    /// The lowest and the highest peak of allocated memory over all orders.
+    pub allocated_range: (u64, u64),
+    /// The same of reserved memory.
     pub reserved_range: (u64, u64),
     /// How many of the orders fit, and how many there are.
     pub fitting_orders: (usize, usize),
@@ -141,8 +143,11 @@ impl Study {
     }
 
     fn judge(&self, settings: &Settings, runs: Vec<Run>) -> Case {
-        let peaks = || runs.iter().map(Run::peak_reserved_bytes);
-        let reserved_range = (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0));
+        let range = |peak: fn(&Run) -> u64| {
+            let peaks = || runs.iter().map(peak);
+            (peaks().min().unwrap_or(0), peaks().max().unwrap_or(0))
+        };
+        let (allocated_range, reserved_range) = (range(Run::peak_allocated_bytes), range(Run::peak_reserved_bytes));
         let fitting_orders = (runs.iter().filter(|run| run.outcome.fits()).count(), runs.len());
         let first = &runs[0];
         let entry = |run: &Run| match run.outcome {
@@ -169,7 +174,7 @@ impl Study {
             (Confidence::Exact, None)
         };
         let run = runs.into_iter().next().expect("there are orders");
-        Case { run, reserved_range, fitting_orders, confidence, reason }
+        Case { run, allocated_range, reserved_range, fitting_orders, confidence, reason }
     }
 
     /// Why a run does not tell what the program would have done.

@@ -153,6 +153,10 @@ found, places, counts = torch.unique(torch.tensor([3, 3, 1, 1, 1, 2]).cuda(), re
 assert (found.tolist(), places.tolist(), counts.tolist()) == ([1, 2, 3], [2, 2, 0, 0, 0, 1], [3, 1, 2])
 scores, experts = torch.rand(8, 4, device='cuda').topk(2)
 assert experts.flatten().bincount(minlength=4).tolist() == [4, 4, 4, 4]
+shown = torch.ones(2, 600, 900, dtype=torch.int64)
+shown[1, 300:] = 0
+small = torch.nn.functional.interpolate(shown.cuda()[None].float(), size=(20, 30)).to(torch.bool)[0]
+assert not small.all() and small.sum(dim=(1, 2)).tolist() == [600, 300]
 loss = torch.randn(5, device='cuda').sum()
 assert 0 < loss.item() < 1
 assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
@@ -164,8 +168,8 @@ assert (torch.randn(4, device='cuda') > 0).nonzero().shape == (4, 1)
         let rows = process[key].as_array().unwrap().iter();
         rows.map(|row| format!("{} at {}", row["what"].as_str().unwrap(), row["place"].as_str().unwrap())).collect()
     };
-    assert_eq!(what("reads"), ["item at script.py:17 <module>"]);
-    assert_eq!(what("assumed"), ["topk at script.py:14 <module>", "nonzero at script.py:18 <module>"]);
+    assert_eq!(what("reads"), ["item at script.py:21 <module>"]);
+    assert_eq!(what("assumed"), ["topk at script.py:14 <module>", "nonzero at script.py:22 <module>"]);
 }
 
 #[test]
@@ -210,6 +214,21 @@ rows = torch.tensor([[1, 2], [1, 2], [2, 1]]).cuda()
 found, count = torch.unique(rows, dim=0, return_counts=True)
 assert found.shape == (2, 2) and count.tolist() == [2, 1]
 assert torch.unique(torch.randn(50, 5, device='cuda').argmin(1)).numel() == 5
+# Of beams those that have a score go before those that have none.
+scores = torch.cat([torch.full((2, 3), -1e9, device='cuda'), torch.randn(2, 6, 90, device='cuda').logsumexp(-1)], 1)
+best, which = scores.topk(3)
+assert which.min().item() >= 3 and (best > -1).all(), which.tolist()
+assert scores.topk(3, largest=False)[1].max().item() < 3 and scores.topk(1, dim=0)[1].shape == (1, 9)
+# Unknown words are below a high limit where one is read, and where a mask of them indexes.
+words = torch.zeros(5, dtype=torch.int64, device='cuda')
+words[:] = torch.randn(5, 50000, device='cuda').argmax(-1)
+assert words[-1].item() < 40000 and torch.where(words >= 40000)[0].numel() == 0 and (words < 40000).nonzero().numel() == 5
+# What is taken out of known numbers is some of all of them.
+graphs = torch.arange(100).cuda() // 10
+assert graphs[torch.randn(100, device='cuda').argsort()[:50]].max().item() == 9
+# Of numbers that are drawn evenly, as many are below a limit as chance has there.
+hidden = torch.rand(8, 125, device='cuda') < 0.15
+assert 140 <= hidden.nonzero().shape[0] <= 160 and 840 <= torch.ones(8, 125, device='cuda')[~hidden].numel() <= 860
 # What a function's own backward pass reads, in a thread of autograd's.
 class Own(torch.autograd.Function):
     @staticmethod
@@ -248,6 +267,27 @@ if torch.randn(1, device='cuda').sum() > 0.7:
     assert!(requested(&set) > few && requested(&set) < requested(&answer), "{} {few}", requested(&set));
     let assumed = &set["processes"][0]["assumed"];
     assert!(assumed.to_string().contains("it is True"), "{assumed}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_the_answer_says_where_addresses_decide() {
+    // Two free blocks of one size, of which the lower is taken: only one of them lets its segment become whole again.
+    let script = "
+import torch
+def take(mebibytes): return torch.empty(mebibytes << 20, dtype=torch.uint8, device='cuda')
+whole, other = take(40), take(30)
+del whole
+part = take(10)
+del other
+one = take(30)
+del part
+last = take(40)
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["addresses"]["reserved_bytes"], serde_json::json!([70 << 20, 110 << 20]), "{}", answer["peak"]);
+    assert_eq!(answer["addresses"]["allocated_bytes"], serde_json::json!([70 << 20, 70 << 20]));
 }
 
 #[test]

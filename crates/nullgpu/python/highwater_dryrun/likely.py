@@ -28,6 +28,10 @@ _FRACTION = 0.5
 _FALL = 0.999
 """Each fraction that Python reads is so much of the one before: losses fall."""
 _COMPARING = frozenset("eq ne lt le gt ge less less_equal greater greater_equal not_equal isin".split())
+_DRAWING = frozenset("rand rand_like uniform_".split())
+_EVENLY = 0.6180339887498949
+"""Multiples of the golden ratio lie evenly between 0 and 1, those of each stretch too."""
+_ORDERING = frozenset("lt le gt ge less less_equal greater greater_equal".split())
 _COUNTING = frozenset("any sum count_nonzero".split())
 _CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
 _OF_ONE = frozenset("item __bool__ __int__ __float__ __index__ is_nonzero".split())
@@ -48,6 +52,8 @@ class Likely:
         """Of masks of which a part is known: as much of the rest as is assumed."""
         self._most = Mirrors()
         """Of numbers that choose one of so many: how many there are."""
+        self._drawn = Mirrors()
+        """Of numbers between 0 and 1 that a program draws: as many of them below any limit as chance would have there."""
         self._equal = Mirrors()
         """The number that a tensor was compared with first."""
         self._fractions = 0
@@ -65,6 +71,11 @@ class Likely:
         """Whether something may be likely in the tensor."""
         return self._values.holds(tensor)
 
+    def choose(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        """Notes what is likely in a tensor."""
+        if may_be_kept(tensor) and value.shape == tensor.shape:
+            self._values.put(tensor, value)
+
     def mask(self, mask: torch.Tensor) -> torch.Tensor:
         """What is assumed of a mask that is not known."""
         share = _share(self._here())
@@ -76,9 +87,9 @@ class Likely:
                 return value
         return self._assume.mask(mask.shape)
 
-    def words(self) -> str:
-        """How it is said what is assumed of masks at this line."""
-        return self._assume.words(_share(self._here()))
+    def words(self, value: torch.Tensor) -> str:
+        """How it is said what is assumed of a mask."""
+        return self._assume.words(int(value.count_nonzero()) / value.numel() if value.numel() else 1.0)
 
     def inputs(self, name: str, tensors: Any, target: Any) -> "dict[int, torch.Tensor] | None":
         """What is likely in the arguments, by their identity; ``None`` if nothing is, or they are too large."""
@@ -106,9 +117,15 @@ class Likely:
         if not all(map(_is_plain, [*tensors, *results])):
             return
         base = name.strip("_")
+        if name in _DRAWING:
+            self._note_drawn(name, args, kwargs, results)
         if base in _CHOOSING:
             self._note_most(base, args, kwargs, results)
         self._note_mask(base, tensors, results)
+        taken = self._taken(base, args, kwargs)
+        if taken is not None:
+            self.choose(results[0], taken)
+            return
         if len(results) > _RESULTS_MAX or any(result.numel() > _ELEMENTS_MAX for result in results):
             return
         values = self._worked_out(base, name, func, args, kwargs, tensors, target, inputs, results)
@@ -143,6 +160,8 @@ class Likely:
         given = on_cpu(name, func, args, kwargs, inputs)
         if given is None:
             return self._gathered(base, tensors, inputs)
+        if base in _ORDERING and results[0].dtype == torch.bool and self._stands(tensors, inputs):
+            self._masks.put(results[0], given[0])
         if target is not None:
             return [inputs[id(target)]]
         values: "list[torch.Tensor]" = []
@@ -157,6 +176,7 @@ class Likely:
             value = self._known(tensor)
             if value is None and tensor.is_cuda:
                 value = self._values.get(tensor)
+                value = self._drawn.get(tensor) if value is None else value
             if value is None:
                 unknown.append(tensor)
             else:
@@ -176,6 +196,33 @@ class Likely:
             inputs[id(tensor)] = -_ordinary(tensor) if below and tensor.dtype.is_signed else _ordinary(tensor)
         return inputs
 
+    def _taken(self, base: str, args: Any, kwargs: Any) -> "torch.Tensor | None":
+        """What is taken out of known numbers at places that nobody knows: from the first to the last, evenly."""
+        if base not in ("getitem", "index_select") or len(args) < 2:
+            return None
+        source, index = args[0], args[1] if base == "getitem" else kwargs.get("index", args[-1])
+        is_list = isinstance(index, torch.Tensor) and index.dim() == 1 and index.dtype in (torch.int64, torch.int32)
+        if not is_list or not isinstance(source, torch.Tensor) or source.dim() != 1 or not source.is_cuda:
+            return None
+        value = self._known(source)
+        likely = self._values.get(index)
+        # Places that are all the same are as good as unknown: they are ordinary numbers.
+        if likely is not None and likely.numel() > 1 and bool((likely == likely[0]).all()):
+            likely = None
+        if value is None or not value.numel() or self._known(index) is not None or likely is not None:
+            return None
+        places = torch.linspace(0, value.numel() - 1, index.numel(), dtype=torch.float64, device="cpu").round().to(torch.int64)
+        return value[places]
+
+    def _stands(self, tensors: Any, inputs: "dict[int, torch.Tensor]") -> bool:
+        """Whether an index by the mask of a comparison is to find what a look at its numbers would, and be it nothing: of numbers that were
+        drawn, and of one tensor of words, which are all ordinary ones."""
+        if any(tensor.is_cuda and self._drawn.get(tensor) is not None for tensor in tensors):
+            return True
+        value = inputs[id(tensors[0])]
+        is_of_words = len(tensors) == 1 and not value.dtype.is_floating_point and self._known(tensors[0]) is None
+        return is_of_words and value.numel() > 0 and bool((value == 1).all())
+
     @staticmethod
     def _gathered(base: str, tensors: Any, inputs: "dict[int, torch.Tensor]") -> "list[torch.Tensor] | None":
         """What is taken from many of the same, wherever it is taken from."""
@@ -185,6 +232,13 @@ class Likely:
         if base == "index_select" or not source.numel() or not bool((source == source.flatten()[0]).all()):
             return None
         return [torch.full(index.shape, source.flatten()[0].item(), dtype=source.dtype)]
+
+    def _note_drawn(self, name: str, args: Any, kwargs: Any, results: Any) -> None:
+        """Notes that numbers between 0 and 1 were drawn."""
+        has_limits = name == "uniform_" and (len(args) > 1 or "from" in kwargs or "to" in kwargs)
+        if len(results) == 1 and not has_limits and may_be_kept(results[0]):
+            places = torch.arange(results[0].numel(), dtype=torch.float64, device="cpu") + 0.5
+            self._drawn.put(results[0], (places * _EVENLY).frac().reshape(results[0].shape))
 
     def _note_most(self, base: str, args: Any, kwargs: Any, results: Any) -> None:
         """Notes of how many a choice was one."""

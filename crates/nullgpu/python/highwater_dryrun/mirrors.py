@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-WHOLE_MAX = 1 << 20
-"""The most elements of a tensor of whole numbers or truth values whose contents are kept: routes of experts, masks, positions."""
+WHOLE_MAX = 1 << 22
+"""The most elements of a tensor of whole numbers or truth values whose contents are kept: routes of experts, positions, masks of pictures."""
 FRACTION_MAX = 1 << 17
 """The same for fractions, of which few decide what is allocated: masks of padding are added as fractions, and turned back into masks."""
 _PURGE = 4096
@@ -99,13 +99,13 @@ class Mirrors:
             self._copies.pop(key, None)
 
 
-def may_be_kept(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's contents are kept at all."""
+def may_be_kept(tensor: torch.Tensor, *, is_whole: bool = False) -> bool:
+    """Whether a tensor's contents are kept at all; ``is_whole`` if its fractions are whole numbers."""
     storage = _storage(tensor)
     if storage is None:
         return False
     dtype = tensor.dtype
-    most = FRACTION_MAX if dtype.is_floating_point or dtype.is_complex else WHOLE_MAX
+    most = FRACTION_MAX if (dtype.is_floating_point or dtype.is_complex) and not is_whole else WHOLE_MAX
     return 0 < storage.nbytes() <= most * dtype.itemsize
 
 

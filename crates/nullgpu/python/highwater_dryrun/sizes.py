@@ -48,15 +48,24 @@ class Assumptions:
             mask[-1] = True
         return mask.reshape(shape)
 
-    def route(self, shape: torch.Size, experts: int) -> torch.Tensor:
-        """The experts that are chosen, the last dimension's for one token."""
-        if not self.uneven:
+    def route(self, shape: torch.Size, experts: int, likely: "torch.Tensor | None" = None) -> torch.Tensor:
+        """The experts that are chosen, the last dimension's for one token: those with the highest of the ``likely`` scores, and of equal
+        ones each in turn."""
+        if likely is None and not self.uneven:
             return torch.arange(shape.numel()).remainder(experts).reshape(shape)
-        # Each time the same, whatever the program draws.
-        drawing = torch.Generator().manual_seed(shape.numel())
-        liked = torch.randn(experts, generator=drawing, device="cpu") * _PREFERENCE
-        scores = torch.rand(*shape[:-1], experts, generator=drawing, device="cpu") + liked
-        return scores.topk(shape[-1], dim=-1).indices
+        tokens = shape[:-1].numel()
+        if self.uneven:
+            # Each time the same, whatever the program draws.
+            drawing = torch.Generator().manual_seed(shape.numel())
+            liked = torch.randn(experts, generator=drawing, device="cpu") * _PREFERENCE
+            order = (torch.rand(tokens, experts, generator=drawing, device="cpu") + liked).argsort(dim=-1, descending=True)
+        else:
+            first = torch.arange(tokens, device="cpu")[:, None] * shape[-1]
+            order = (torch.arange(experts, device="cpu") + first).remainder(experts)
+        if likely is not None:
+            scores = likely.reshape(tokens, experts).gather(-1, order)
+            order = order.gather(-1, scores.argsort(dim=-1, descending=True, stable=True))
+        return order[:, : shape[-1]].reshape(shape)
 
     def at(self, place: "str | None") -> "str | None":
         """What is assumed at a line of the program's alone."""

@@ -163,7 +163,7 @@ class Values(TorchFunctionMode):
         value = self.mirrors.get(mask)
         if value is None:
             value = self._likely.mask(mask)
-            self._reads.note("nonzero", may_matter=True, assumed=self._likely.words(), differs=True)
+            self._reads.note("nonzero", may_matter=True, assumed=self._likely.words(value), differs=True)
         return int(value.count_nonzero())
 
     def told_of_places(self, tensor: torch.Tensor) -> int:
@@ -242,7 +242,9 @@ class Values(TorchFunctionMode):
         if not any(result.is_cuda for result in results):
             self._bring_home(name, tensors, inputs, results)
             return
-        if not any(may_be_kept(result) for result in results):
+        # Fractions that are made of whole numbers are no less certain: a mask of padding is resized as a picture.
+        is_whole = name in _CONVERTING and bool(tensors) and not _is_fraction(tensors[0])
+        if not any(may_be_kept(result, is_whole=is_whole) for result in results):
             return
         values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
         if values is None:
@@ -256,7 +258,8 @@ class Values(TorchFunctionMode):
             return
         for result, value in zip(results, values):
             fits = value is not None and value.shape == result.shape
-            if fits and result.is_cuda and may_be_kept(result) and (target is not None or not self.mirrors.holds(result)):
+            kept = fits and result.is_cuda and may_be_kept(result, is_whole=is_whole)
+            if kept and (target is not None or not self.mirrors.holds(result)):
                 is_new = target is None and not any(share_storage(result, tensor) for tensor in tensors)
                 self.mirrors.put(result, value, before=before, is_new=is_new)
 
@@ -293,7 +296,7 @@ class Values(TorchFunctionMode):
         return None
 
     def _routed(self, args: Any, kwargs: Any, results: Any) -> "list[Any] | None":
-        """The experts that scores which nobody knows would choose: each as often as the others."""
+        """The experts that scores which nobody knows would choose: each as often as the others, of those with the likeliest scores."""
         scores, count = args[0], args[1] if len(args) > 1 else kwargs.get("k", 0)
         experts = scores.shape[-1] if scores.dim() else 1
         if not self._assume.balanced or len(results) != 2 or not 0 < count < experts <= _EXPERTS_MAX:
@@ -301,7 +304,14 @@ class Values(TorchFunctionMode):
         how = "about as often" if self._assume.uneven else "as often"
         assumed = f"{count} of {experts} are chosen, each {how} as the others"
         self._reads.note("topk", may_matter=True, assumed=assumed, differs=True)
-        return [None, self._assume.route(results[1].shape, experts)]
+        likely = self._likely.value(scores)
+        if likely is None or likely.shape[:-1] != results[1].shape[:-1]:
+            # Along another dimension, too.
+            return [None, self._assume.route(results[1].shape, experts)]
+        largest = args[3] if len(args) > 3 else kwargs.get("largest", True)
+        route = self._assume.route(results[1].shape, experts, likely if largest else -likely)
+        self._likely.choose(results[0], likely.gather(-1, route))
+        return [None, route]
 
     def _bring_home(self, name: str, tensors: Any, inputs: Any, results: Any) -> None:
         """A copy from the device to the host: zeros, unless what was copied is known."""
@@ -314,7 +324,7 @@ class Values(TorchFunctionMode):
         if value is None and sources[0].dtype == torch.bool and sources[0].numel() > 1:
             # As if it had indexed on the device.
             value = self._likely.mask(sources[0])
-            self._reads.note(name, may_matter=True, assumed=self._likely.words())
+            self._reads.note(name, may_matter=True, assumed=self._likely.words(value))
         if value is not None and value.shape == results[0].shape:
             with torch.no_grad():
                 results[0].copy_(value)
@@ -328,6 +338,10 @@ class Values(TorchFunctionMode):
         count, self._unknown_reads = unknown - self._unknown_reads, unknown
         fraction = bool(tensors) and tensors[-1].dtype.is_floating_point
         self._reads.note(name.strip("_"), may_matter=not fraction, count=count)
+
+
+def _is_fraction(tensor: torch.Tensor) -> bool:
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def _see_backward(values: Values) -> None:

@@ -323,11 +323,18 @@ export interface Run {
    */
   peak_allocated_bytes: number;
   /**
+   * The lowest and highest peak of allocated bytes over several orders of addresses.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  peak_allocated_range_bytes: [number, number];
+  /**
    * The largest amount held from the driver.
    */
   peak_reserved_bytes: number;
   /**
-   * The lowest and highest such amount over several orders of addresses.
+   * The lowest and highest amount held from the driver over the same orders.
    *
    * @minItems 2
    * @maxItems 2

@@ -29,6 +29,7 @@ pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_ke
     let Some(main) = view.processes.first() else { return Ok(()) };
     paragraph(out, &headline(view, main))?;
     write_end(out, view, main)?;
+    write_addresses(out, view)?;
     write_timing(out, view, main)?;
     write_few(out, view, main)?;
     write_ranks(out, view)?;
@@ -148,6 +149,20 @@ fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::R
         ),
         _ => Ok(()),
     }
+}
+
+/// Where the peak depends on the addresses of segments.
+fn write_addresses(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
+    let Some(addresses) = view.addresses else { return Ok(()) };
+    let range = |(least, most): (u64, u64)| {
+        if size(least) == size(most) { size(least) } else { format!("{} to {}", size(least), size(most)) }
+    };
+    let text = format!(
+        "The peak depends on where the driver puts segments, which differs between GPUs and processes: it is {} allocated and {} reserved.",
+        range(addresses.allocated_bytes),
+        range(addresses.reserved_bytes)
+    );
+    paragraph(out, &text)
 }
 
 /// Where the peak depends on when streams finish.
