@@ -285,7 +285,10 @@ flags! {
         Ok(())
     };
     "swa-full-tokens-ratio" [] S, None, "SHARE", "Window tokens for each full token", share!(window_ratio);
-    "ctx-size" ["c"] L, None, "N", "Tokens of the cache", count!(max_len);
+    "ctx-size" ["c"] L, None, "N", "Tokens of the cache; 0: the model's own", |settings, flag, value| {
+        settings.max_len = if value == "0" { None } else { Some(flag.count(value)?) };
+        Ok(())
+    };
     "parallel" ["np"] L, None, "N", "Sequences that share the context", count!(sequences);
     "ubatch-size" ["ub"] L, None, "N", "Tokens of a physical batch", count!(batched_tokens);
     "n-gpu-layers" ["ngl" "gpu-layers"] L, None, "N", "Layers on the GPU", |settings, flag, value| {

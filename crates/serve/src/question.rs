@@ -157,7 +157,8 @@ impl Question<'_> {
         let is_checked = account.unchecked.is_empty() && self.release.is_checked();
         let budget = account.ranks.iter().map(|rank| rank.budget_bytes).max()?;
         let error = share(budget, if is_checked { ERROR } else { ERROR_UNCHECKED });
-        let spare = account.spare.filter(|spare| spare.unsigned_abs() < error && self.settings.cache_bytes.is_none())?;
+        let spare =
+            account.spare.filter(|spare| spare.unsigned_abs() < error && self.settings.cache_bytes.is_none())?;
         let (size, error) = (highwater_units::size(spare.unsigned_abs()), highwater_units::size(error));
         Some(if spare < 0 {
             format!("only {size} are missing, and this forecast can be off by {error}: it may start")

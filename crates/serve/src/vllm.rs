@@ -53,9 +53,11 @@ struct Filled {
     memory_share: f64,
 }
 
-/// GPUs that get large batches by default: from 70 GiB on, but for the A100.
+/// GPUs that get large batches by default: from 70 GiB on, but for the A100 and the GB10. `vllm/engine/arg_utils.py` of 0.33 names the
+/// GB10; before, it is small because the driver does not tell its total memory, as a log of 0.13 shows.
 fn is_large(question: &Question<'_>) -> bool {
-    question.total() >= 70 * GIB && question.card().is_none_or(|card| !card.key.starts_with("a100"))
+    let is_small = |key: &str| key.starts_with("a100") || key == "gb10";
+    question.total() >= 70 * GIB && question.card().is_none_or(|card| !is_small(card.key))
 }
 
 /// Sequences of a batch, as said or by default.

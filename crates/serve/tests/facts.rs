@@ -557,3 +557,33 @@ fn tiles_of_an_image_go_through_the_encoder() {
     assert!((gib(i64::try_from(answer.ranks[0].weights_bytes).unwrap()) - 14.08).abs() < 0.06);
     assert!((gib(answer.kv_cache_bytes) / 55.15 - 1.0).abs() < 0.02);
 }
+
+/// The GB10 has a small batch by default, as its log of 0.13.0 printed, for all its memory.
+#[test]
+fn a_gb10_is_a_small_gpu() {
+    let batch = |gpu: &str| {
+        let answer = ask(&named("qwen3-8b"), "vllm@0.13.0", gpu, &[("max-model-len", "4096")]);
+        answer.assumed.into_iter().find(|line| line.contains("max-num-batched-tokens")).unwrap()
+    };
+    assert!(batch("gb10").contains(" 2048,"), "{}", batch("gb10"));
+    assert!(batch("h100").contains(" 8192,"), "{}", batch("h100"));
+}
+
+/// Nemotron 3 Nano over two GPUs printed 183,744 tokens and 6.17 requests: 222 blocks of 4,176 tokens in five groups of six layers.
+#[test]
+fn states_of_two_gpus_have_their_groups() {
+    let flags =
+        [("tensor-parallel-size", "2"), ("max-model-len", "131072"), ("max-num-seqs", "8"), ("kv-cache-dtype", "fp8")];
+    let flags = [&flags[..], &[("kv-cache-memory-bytes", "1.328GiB")]].concat();
+    let answer = ask(&named("nemotron-3-nano-30b-a3b"), "vllm@0.13.0", "15.92GiB", &flags);
+    assert_eq!((answer.block_tokens, answer.tokens), (Some(4176), 183_744));
+    assert!((answer.concurrency - 6.17).abs() < 0.006, "{}", answer.concurrency);
+}
+
+/// `-c 0` is how llama.cpp is told to take the model's own context.
+#[test]
+fn a_context_of_zero_is_the_models_own() {
+    let tokens = |length: &[(&str, &str)]| ask(&named("qwen3-8b"), "llama.cpp", "h100", length).tokens;
+    assert_eq!(tokens(&[("ctx-size", "0")]), tokens(&[]));
+    assert!(tokens(&[("ctx-size", "4096")]) < tokens(&[]));
+}
