@@ -63,7 +63,8 @@ TODAY = [
     ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention"] * 2, "shared_intermediate_size": 33, "tie_word_embeddings": True}),
     ("falcon_h1", {**SMALL, "mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_d_state": 8}),
     ("falcon_h1", {**SMALL, **MAMBA2, "mamba_d_ssm": None, "mamba_rms_norm": True, "mamba_n_groups": 2, "tie_word_embeddings": True}),
-    ("glm4_moe_lite", {**SMALL, **DEEPSEEK}),
+    # `head_dim` is another name of `qk_rope_head_dim` there.
+    ("glm4_moe_lite", {key: value for key, value in {**SMALL, **DEEPSEEK}.items() if key != "head_dim"}),
     ("mamba", MAMBA),
     ("mamba", {**MAMBA, "use_bias": True, "use_conv_bias": False, "time_step_rank": 5, "tie_word_embeddings": False}),
     ("mamba2", {**MAMBA, "num_heads": 12, "head_dim": 16, "state_size": 8, "n_groups": 2}),

@@ -70,8 +70,8 @@ pub static CARDS: &[Card] = &[
     card("rtx4060", "NVIDIA GeForce RTX 4060", 8, 775, (8, 9), 24, 24, 128).or(&["4060"]),
     card("rtx3060", "NVIDIA GeForce RTX 3060", 12, 1163, (8, 6), 28, 3, 192).or(&["3060"]),
     card("t4", "Tesla T4", 16, 1456, (7, 5), 40, 4, 256),
-    card("v100", "Tesla V100-SXM2-16GB", 16, 1577, (7, 0), 80, 6, 4096).or(&["v100-16", "v100-sxm2", "v100-sxm"]),
     card("rtx4080", "NVIDIA GeForce RTX 4080", 16, 1567, (8, 9), 76, 64, 256).or(&["4080"]),
+    card("v100", "Tesla V100-SXM2-16GB", 16, 1577, (7, 0), 80, 6, 4096).or(&["v100-16", "v100-sxm2", "v100-sxm"]),
     card("l4", "NVIDIA L4", 24, 2203, (8, 9), 58, 48, 192),
     card("a10g", "NVIDIA A10G", 24, 2203, (8, 6), 80, 6, 384),
     card("a10", "NVIDIA A10", 24, 2206, (8, 6), 72, 6, 384),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn the_smallest_card_of_a_size_stands_first() {
         let sizes: Vec<u32> = Card::smallest_of_each_size().map(|card| card.gigabytes).collect();
-        assert_eq!(sizes, [8, 12, 16, 24, 40, 48, 80, 141, 192]);
+        assert_eq!(sizes, [8, 12, 16, 24, 40, 48, 80, 94, 96, 128, 141, 192]);
     }
 
     #[test]

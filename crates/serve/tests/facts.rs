@@ -482,7 +482,7 @@ fn a_release_before_a_flag_does_not_have_it() {
 }
 
 /// Without common prefixes `SGLang` keeps a state for each running request, if a flag says how many: Qwen 3.8 27B, which has the sizes of
-/// Qwen 3.5 27B, printed 535,124 tokens with 0.80 of 111.73 GiB and 32 requests.
+/// Qwen 3.5 27B but 0.78 GiB more of weights (12,780 tokens), printed 535,124 tokens with 0.80 of 111.73 GiB and 32 requests.
 #[test]
 fn states_without_common_prefixes_are_those_of_the_requests() {
     let tokens = |flags: &[(&str, &str)]| {
@@ -491,7 +491,7 @@ fn states_without_common_prefixes_are_those_of_the_requests() {
     };
     let running = ("max-running-requests", "32");
     let own = tokens(&[running, ("disable-radix-cache", "")]);
-    assert!(own.abs_diff(535_124) < 10_700, "{own}");
+    assert!((own - 12_780).abs_diff(535_124) < 5351, "{own}");
     assert_eq!(tokens(&[("max-mamba-cache-size", "32")]), own);
     assert!(tokens(&[running]) < own * 2 / 3);
     assert!(tokens(&[running, ("mamba-full-memory-ratio", "0.1")]) > tokens(&[running]));
