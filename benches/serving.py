@@ -21,9 +21,10 @@ GIB = 1 << 30
 
 #: Names of GPUs in logs, and how highwater calls them. Others are asked by the memory that they print.
 GPUS = [
+    ("h100 nvl", "h100-nvl"),
     ("h100", "h100"), ("a100 40", "a100-40"), ("a100 80", "a100"), ("b200", "b200"), ("h200", "h200"), ("rtx 3090", "rtx3090"),
     ("rtx 4090", "rtx4090"), ("rtx 5090", "rtx5090"), ("rtx 4060", "rtx4060"), ("t4", "t4"), ("l40s", "l40s"), ("l4", "l4"),
-    ("a30", "a30"), ("a6000", "a6000"),
+    ("a30", "a30"), ("a6000", "a6000"), ("rtx 4080", "rtx4080"), ("rtx pro 6000", "rtxpro6000"), ("gb10", "gb10"),
 ]
 FLAGS = [
     ("gpu_memory_utilization", "gpu-memory-utilization"), ("max_num_seqs", "max-num-seqs"), ("max_num_batched_tokens", "max-num-batched-tokens"),

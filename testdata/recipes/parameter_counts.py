@@ -61,6 +61,10 @@ TODAY = [
     ("granitemoe", {**SMALL, "num_local_experts": 4}),
     ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 4, "layer_types": ["mamba", "attention"] * 3, "shared_intermediate_size": 33}),
     ("granitemoehybrid", {**SMALL, **MAMBA2, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention"] * 2, "shared_intermediate_size": 33, "tie_word_embeddings": True}),
+    ("falcon_h1", {**SMALL, "mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_d_state": 8}),
+    ("falcon_h1", {**SMALL, **MAMBA2, "mamba_d_ssm": None, "mamba_rms_norm": True, "mamba_n_groups": 2, "tie_word_embeddings": True}),
+    # `head_dim` is another name of `qk_rope_head_dim` there.
+    ("glm4_moe_lite", {key: value for key, value in {**SMALL, **DEEPSEEK}.items() if key != "head_dim"}),
     ("mamba", MAMBA),
     ("mamba", {**MAMBA, "use_bias": True, "use_conv_bias": False, "time_step_rank": 5, "tie_word_embeddings": False}),
     ("mamba2", {**MAMBA, "num_heads": 12, "head_dim": 16, "state_size": 8, "n_groups": 2}),
@@ -103,6 +107,7 @@ SEEING = [
     ("gemma3", {"text_config": SMALL, "vision_config": {**EYES, "vision_use_head": False}}),
     ("gemma3", {"text_config": SMALL, "vision_config": EYES}),
     ("llava", {"text_config": {**SMALL, "model_type": "llama"}, "vision_config": {**EYES, "model_type": "clip_vision_model", "projection_dim": 40}}),
+    ("llava_next", {"image_grid_pinpoints": [[336, 672], [672, 672]], "text_config": {**SMALL, "model_type": "llama"}, "vision_config": {**EYES, "model_type": "clip_vision_model", "projection_dim": 40}}),
     ("qwen2_vl", {"text_config": {**SMALL, "model_type": "qwen2_vl_text"}, "vision_config": {"embed_dim": 48, "hidden_size": 96, "depth": 2, "num_heads": 4, "mlp_ratio": 4}}),
     ("qwen2_5_vl", {"text_config": {**SMALL, "model_type": "qwen2_5_vl_text"}, "vision_config": QWEN_EYES}),
     ("qwen3_vl", {"text_config": SMALL, "vision_config": {**QWEN_EYES, "deepstack_visual_indexes": [0, 1]}}),

@@ -62,12 +62,15 @@ const fn card(
 ///
 /// # Source
 /// Memory: out-of-memory messages that users of these cards have posted; the H200's and the H100's are measured, the RTX 5090's is
-/// what its maker says. Multiprocessors, caches and buses: the makers' data sheets and architecture papers; compute
+/// what its maker says. The RTX 4080's (16,049 MiB) and the RTX PRO 6000's (97,250 MiB) are also what `torch.cuda.get_device_properties`
+/// printed. A GB10 shares its memory with the processor: drivers have reported 119.70, 121.63 and 121.69 GiB, and the least is here.
+/// Multiprocessors, caches and buses: the makers' data sheets and architecture papers; compute
 /// capabilities: NVIDIA's list "CUDA GPU compute capability".
 pub static CARDS: &[Card] = &[
     card("rtx4060", "NVIDIA GeForce RTX 4060", 8, 775, (8, 9), 24, 24, 128).or(&["4060"]),
     card("rtx3060", "NVIDIA GeForce RTX 3060", 12, 1163, (8, 6), 28, 3, 192).or(&["3060"]),
     card("t4", "Tesla T4", 16, 1456, (7, 5), 40, 4, 256),
+    card("rtx4080", "NVIDIA GeForce RTX 4080", 16, 1567, (8, 9), 76, 64, 256).or(&["4080"]),
     card("v100", "Tesla V100-SXM2-16GB", 16, 1577, (7, 0), 80, 6, 4096).or(&["v100-16", "v100-sxm2", "v100-sxm"]),
     card("l4", "NVIDIA L4", 24, 2203, (8, 9), 58, 48, 192),
     card("a10g", "NVIDIA A10G", 24, 2203, (8, 6), 80, 6, 384),
@@ -102,6 +105,14 @@ pub static CARDS: &[Card] = &[
             "h100-hbm3",
         ])
     },
+    card("h100-nvl", "NVIDIA H100 NVL", 94, 9310, (9, 0), 132, 50, 6016).or(&["h100-nvl-94gb"]),
+    card("rtxpro6000", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 96, 9497, (12, 0), 188, 128, 512).or(&[
+        "pro6000",
+        "rtx-pro-6000-blackwell",
+        "rtx-pro-6000-blackwell-server-edition",
+        "rtx-pro-6000-blackwell-max-q-workstation-edition",
+    ]),
+    card("gb10", "NVIDIA GB10", 128, 11_970, (12, 1), 48, 24, 256).or(&["dgx-spark"]),
     Card {
         memory_bytes: 150_109_880_320,
         proven: true,
@@ -238,7 +249,7 @@ mod tests {
     #[test]
     fn the_smallest_card_of_a_size_stands_first() {
         let sizes: Vec<u32> = Card::smallest_of_each_size().map(|card| card.gigabytes).collect();
-        assert_eq!(sizes, [8, 12, 16, 24, 40, 48, 80, 141, 192]);
+        assert_eq!(sizes, [8, 12, 16, 24, 40, 48, 80, 94, 96, 128, 141, 192]);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub enum Mixer {
     Attention,
     /// A recurrent state.
     State,
+    /// Attention and a recurrent state side by side, whose outputs are added.
+    Both,
     /// None: the layer is an MLP alone.
     Nothing,
 }

@@ -247,5 +247,5 @@ fn resized(tape: &mut Tape, cache: models::Cache, setup: &Setup, tokens: impl Fn
         layers.push(pair);
     }
     tape.part(part);
-    models::Cache { layers, of_encoder: cache.of_encoder }
+    models::Cache { layers, of_encoder: cache.of_encoder, of_states: cache.of_states }
 }

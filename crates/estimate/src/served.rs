@@ -89,6 +89,19 @@ pub enum LayerCache {
         /// Numbers of the recurrent state.
         recurrent: u64,
     },
+    /// Keys and values of every token, and a state beside them.
+    Beside {
+        /// Heads of keys and values.
+        kv_heads: u64,
+        /// Size of a key and of a value.
+        head_dim: u64,
+        /// Channels of the convolution.
+        channels: u64,
+        /// Width of its kernel.
+        kernel: u64,
+        /// Numbers of the recurrent state.
+        recurrent: u64,
+    },
     /// Keys and values of the encoder's output beside those of every token.
     Cross {
         /// Heads of keys and values.
@@ -98,6 +111,24 @@ pub enum LayerCache {
     },
     /// Those of an earlier layer, or nothing.
     Nothing,
+}
+
+impl LayerCache {
+    /// The caches that it consists of: two where attention and a state are side by side.
+    pub fn parts(self) -> [LayerCache; 2] {
+        match self {
+            LayerCache::Beside { kv_heads, head_dim, channels, kernel, recurrent } => [
+                LayerCache::Full { kv_heads, key_dim: head_dim, value_dim: head_dim },
+                LayerCache::State { channels, kernel, recurrent },
+            ],
+            whole => [whole, LayerCache::Nothing],
+        }
+    }
+
+    /// Whether it has a state of a fixed size.
+    pub fn has_state(self) -> bool {
+        self.parts().iter().any(|part| matches!(part, LayerCache::State { .. }))
+    }
 }
 
 /// Experts of a served model.
@@ -271,7 +302,7 @@ fn vision(tower: &crate::network::Stage) -> ServedVision {
         intermediate: tower.intermediate,
         patch: tower.input / patches.max(1),
         patches,
-        most_patches: tokens_of_largest.saturating_mul(patches / tokens.max(1)),
+        most_patches: if has_any_size { tokens_of_largest.saturating_mul(patches / tokens.max(1)) } else { patches },
         tokens: tokens_of_largest,
         outputs: tower
             .after
@@ -286,9 +317,13 @@ impl crate::architecture::Decoder {
     fn own_cache(&self, index: u64) -> LayerCache {
         match (self.mixer(index), &self.hybrid.state) {
             (Mixer::Nothing, _) => return LayerCache::Nothing,
-            (Mixer::State, Some(state)) => {
+            (mixer @ (Mixer::State | Mixer::Both), Some(state)) => {
                 let (channels, kernel, recurrent) = (state.channels, state.kernel, state.recurrent);
-                return LayerCache::State { channels, kernel, recurrent };
+                if mixer == Mixer::State {
+                    return LayerCache::State { channels, kernel, recurrent };
+                }
+                let (kv_heads, head_dim) = self.kv_of(index);
+                return LayerCache::Beside { kv_heads, head_dim, channels, kernel, recurrent };
             }
             _ => {}
         }

@@ -95,13 +95,18 @@ pub(crate) fn token_bytes(cache: &LayerCache, making: &Making) -> u64 {
             own.next_multiple_of(making.latent_align.max(1))
                 .saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
         }
+        LayerCache::Beside { .. } => cache.parts().iter().map(|part| token_bytes(part, making)).sum(),
         LayerCache::State { .. } | LayerCache::Nothing => 0,
     }
 }
 
 /// Bytes of a request's state in one layer on a rank; each speculative token keeps one more column of the convolution.
 pub(crate) fn state_bytes(cache: &LayerCache, making: &Making) -> u64 {
-    let LayerCache::State { channels, kernel, recurrent } = *cache else { return 0 };
+    let (LayerCache::State { channels, kernel, recurrent } | LayerCache::Beside { channels, kernel, recurrent, .. }) =
+        *cache
+    else {
+        return 0;
+    };
     let ranks = making.ranks.max(1);
     let columns = kernel.saturating_sub(1).saturating_add(making.speculative);
     let convolution = columns.saturating_mul(channels / ranks).saturating_mul(making.element);
@@ -112,14 +117,14 @@ impl Layout {
     /// The layout of these layers; `None` if none keeps anything.
     pub(crate) fn of(layers: &[LayerCache], making: &Making) -> Option<Layout> {
         let mut kinds: Vec<Same> = Vec::new();
-        for cache in layers {
-            let (kind, unit) = match cache {
+        for cache in layers.iter().flat_map(|cache| cache.parts()) {
+            let (kind, unit) = match &cache {
                 LayerCache::Nothing => continue,
-                LayerCache::State { .. } => (Kind::State, state_bytes(cache, making)),
+                LayerCache::State { .. } => (Kind::State, state_bytes(&cache, making)),
                 LayerCache::Window { tokens, .. } if making.has_groups => {
-                    (Kind::Window(*tokens), token_bytes(cache, making))
+                    (Kind::Window(*tokens), token_bytes(&cache, making))
                 }
-                _ => (Kind::Full, token_bytes(cache, making)),
+                _ => (Kind::Full, token_bytes(&cache, making)),
             };
             match kinds.iter_mut().find(|same| same.kind == kind && same.unit == unit) {
                 Some(same) => same.layers += 1,

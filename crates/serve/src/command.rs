@@ -53,7 +53,6 @@ const UNCOUNTED: &[&str] = &[
     "speculative-draft-model-path",
     "speculative-num-draft-tokens",
     "speculative-num-steps",
-    "max-mamba-cache-size",
     "enable-hierarchical-cache",
     "enable-piecewise-cuda-graph",
     "enable-mixed-chunk",

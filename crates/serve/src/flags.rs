@@ -108,6 +108,10 @@ pub struct Settings {
     pub quantization: Option<String>,
     /// Bytes of a number of a recurrent state.
     pub state_bytes: Option<u64>,
+    /// Recurrent states that are kept.
+    pub states: Option<u64>,
+    /// Bytes of recurrent states for each byte of the cache.
+    pub states_to_cache: Option<f64>,
     /// No images: their encoder is not loaded, and no image is profiled.
     pub text_only: bool,
     /// The encoder of images is not profiled.
@@ -273,8 +277,18 @@ flags! {
     "disable-cuda-graph" [] S, None, "", "No CUDA graphs", switch!(eager, true);
     "page-size" [] S, None, "N", "Tokens of a page", count!(block);
     "max-total-tokens" [] S, None, "N", "Largest number of tokens in the cache", count!(most_tokens);
+    "disable-radix-cache" [] S, None, "", "Do not keep common prefixes", switch!(prefix_caching, Some(false));
+    "max-mamba-cache-size" [] S, None, "N", "Recurrent states that are kept", count!(states);
+    "mamba-full-memory-ratio" [] S, None, "RATIO", "Memory of recurrent states for each byte of the cache, 0.9", |settings, flag, value| {
+        let ratio = value.parse::<f64>().ok().filter(|ratio| (0.0..=100.0).contains(ratio));
+        settings.states_to_cache = Some(ratio.ok_or_else(|| flag.bad(value, "a ratio from 0 to 100"))?);
+        Ok(())
+    };
     "swa-full-tokens-ratio" [] S, None, "SHARE", "Sliding-window tokens per full-attention token", share!(window_ratio);
-    "ctx-size" ["c"] L, None, "N", "Tokens of the cache", count!(max_len);
+    "ctx-size" ["c"] L, None, "N", "Tokens of the cache; 0: the model's own", |settings, flag, value| {
+        settings.max_len = if value == "0" { None } else { Some(flag.count(value)?) };
+        Ok(())
+    };
     "parallel" ["np"] L, None, "N", "Sequences that share the context", count!(sequences);
     "ubatch-size" ["ub"] L, None, "N", "Tokens of a physical batch", count!(batched_tokens);
     "n-gpu-layers" ["ngl" "gpu-layers"] L, None, "N", "Layers on the GPU", |settings, flag, value| {

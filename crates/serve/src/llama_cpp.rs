@@ -70,6 +70,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     let compute = compute(question, streams.cells, batch);
     let total = question.total();
     let needed = weights.saturating_add(cache_here).saturating_add(compute).saturating_add(CONTEXT);
+    account.spare = Some(signed(total).saturating_sub(signed(needed)));
     account.tokens = context;
     let one = Streams { sequences: 1, count: 1, cells: CELLS };
     let of_token = model.layers.iter().map(|cache| layer(question, cache, one, 0) / CELLS);
@@ -144,6 +145,9 @@ fn layer(question: &Question<'_>, cache: &LayerCache, streams: Streams, batch: u
         LayerCache::State { channels, kernel, recurrent } => {
             let numbers = channels.saturating_mul(kernel.saturating_sub(1)).saturating_add(recurrent);
             product([numbers, 4, streams.sequences])
+        }
+        LayerCache::Beside { .. } => {
+            cache.parts().iter().map(|part| layer(question, part, streams, batch)).fold(0, u64::saturating_add)
         }
         LayerCache::Nothing => 0,
     }

@@ -214,7 +214,9 @@ impl Model {
         let shape = architecture.served().ok_or_else(unserved)?;
         let dtype = if element_bytes == 4 { DType::Float32 } else { DType::BFloat16 };
         let kv_heads = shape.layers.iter().find_map(|layer| match layer.cache {
-            LayerCache::Full { kv_heads, .. } | LayerCache::Window { kv_heads, .. } => Some(kv_heads),
+            LayerCache::Full { kv_heads, .. }
+            | LayerCache::Window { kv_heads, .. }
+            | LayerCache::Beside { kv_heads, .. } => Some(kv_heads),
             _ => None,
         });
         let mut list = WeightList::new();

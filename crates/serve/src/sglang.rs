@@ -26,7 +26,7 @@ const CONTEXT: u64 = 600 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
 /// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache` of 0.5.5 and 0.5.9
-/// against 0.5.3.
+/// against 0.5.3. A flag says their number or share; without common prefixes there is one for each request, if a flag says how many run.
 const STATES_SHARE_SINCE: Version = Version::new(0, 5, 5);
 const STATES_TO_CACHE: f64 = 0.9;
 /// States without that share.
@@ -148,11 +148,20 @@ fn states(question: &Question<'_>, layers: &[LayerCache], making: &Making, left:
     if of_request == 0 {
         return 0;
     }
+    let settings = &question.settings;
+    let replicas = if settings.attention_replicas { settings.data.unwrap_or(1).max(1) } else { 1 };
+    let running = settings.sequences.map(|sequences| sequences / replicas);
     if question.release.version < STATES_SHARE_SINCE {
-        return product([of_request, question.settings.sequences.unwrap_or(STATES)]);
+        return product([of_request, running.unwrap_or(STATES)]);
     }
-    let of_states = share(u64::try_from(left).unwrap_or(0), STATES_TO_CACHE / (1.0 + STATES_TO_CACHE));
-    of_states / of_request * of_request
+    let said = settings.states.map(|states| states / replicas);
+    match said.or(running.filter(|_| settings.prefix_caching == Some(false))) {
+        Some(states) => product([of_request, states]),
+        None => {
+            let times = settings.states_to_cache.unwrap_or(STATES_TO_CACHE);
+            share(u64::try_from(left).unwrap_or(0), times / (1.0 + times)) / of_request * of_request
+        }
+    }
 }
 
 /// The share that is static if nobody says.

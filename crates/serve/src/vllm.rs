@@ -14,7 +14,7 @@ use highwater_estimate::read::configuration;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
-use crate::cache::{Layout, Making, token_bytes};
+use crate::cache::{Group, Layout, Making, token_bytes};
 use crate::cache_type::CacheType;
 use crate::flags::Drafter;
 use crate::model::{Loading, Model};
@@ -53,9 +53,11 @@ struct Filled {
     memory_share: f64,
 }
 
-/// GPUs that get large batches by default: from 70 GiB on, but for the A100.
+/// GPUs that get large batches by default: from 70 GiB on, but for the A100 and the GB10. `vllm/engine/arg_utils.py` of 0.33 names the
+/// GB10; before, it is small because the driver does not tell its total memory, as a log of 0.13 shows.
 fn is_large(question: &Question<'_>) -> bool {
-    question.total() >= 70 * GIB && question.card().is_none_or(|card| !card.key.starts_with("a100"))
+    let is_small = |key: &str| key.starts_with("a100") || key == "gb10";
+    question.total() >= 70 * GIB && question.card().is_none_or(|card| !is_small(card.key))
 }
 
 /// Sequences of a batch, as said or by default.
@@ -191,9 +193,15 @@ fn capacity(
     account.tokens = if filled.runner != Runner::V0 && question.release.version >= TOKENS_BY_CONCURRENCY_SINCE {
         share(account.max_len, concurrency)
     } else {
-        product([blocks / groups.max(1), layout.block, context])
+        // A state has a block of its own, as long as the longest sequence, unless it is kept at the borders of others.
+        let has_states = layout.groups.iter().any(|group| matches!(group, Group::State(_)));
+        let has_own_block = has_states && question.settings.prefix_caching != Some(true);
+        let smallest = if has_own_block { layout.block.min(account.max_len) } else { layout.block };
+        product([blocks / groups.max(1), smallest, context])
     };
     account.longest = layout.longest(blocks, filled.batched).saturating_mul(context);
+    let needed = signed(product([of(account.max_len), layout.block_bytes]));
+    account.spare = account.ranks.iter().map(|rank| rank.kv_cache_bytes.saturating_sub(needed)).min();
     if layout.padding > 0 {
         account.assumed.push(format!("{} layers of padding, which make groups of layers equal", layout.padding));
     }
@@ -306,8 +314,10 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
 /// How much larger experts in MXFP4 become when their kernels' sizes are rounded up.
 ///
 /// # Source
-/// vLLM, `vllm/model_executor/layers/quantization/mxfp4.py`: the hidden size to 256; with Marlin, as in 0.10, also the width to 128.
-/// gpt-oss-20b prints 13.47 GiB in 0.11, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
+/// vLLM 0.13, `vllm/model_executor/layers/quantization/mxfp4.py`, `get_mxfp4_backend` and `create_weights`: the hidden size to 256. With
+/// Marlin also the width to 128: as in 0.10, and later on GPUs for which Triton's kernels are not made, which are those before the H100
+/// and after the B200. With `FlashInfer`'s on a B200 the width to 256. gpt-oss-20b prints 13.47 GiB on an H100 in 0.11 and 13.72 on an A100
+/// in 0.19, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
 fn expert_padding(question: &Question<'_>, ranks: u64) -> f64 {
     let model = question.model;
     if !model.quantisation.to_ascii_lowercase().contains("mxfp4") {
@@ -315,8 +325,14 @@ fn expert_padding(question: &Question<'_>, ranks: u64) -> f64 {
     }
     let padded = |size: u64, to: u64| crate::arithmetic::ratio(size.next_multiple_of(to), size);
     let width = (model.routed.1 / ranks).max(1);
-    let is_marlin = question.release.version < Version::new(0, 11, 0);
-    padded(model.hidden, 256) * if is_marlin { padded(width, 128) } else { 1.0 }
+    let capability = question.card().map_or((9, 0), |card| card.compute_capability);
+    let is_marlin = question.release.version < Version::new(0, 11, 0) || !((9, 0)..(11, 0)).contains(&capability);
+    let of_width = match capability {
+        _ if is_marlin => padded(width, 128),
+        (10, _) => padded(width, 256),
+        _ => 1.0,
+    };
+    padded(model.hidden, 256) * of_width
 }
 
 /// Entries of the vocabulary that an adapter may add, until 0.12.
@@ -438,10 +454,9 @@ fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Optio
         );
     }
     // Graphs come after the cache.
-    let states = |cache: &LayerCache| matches!(cache, LayerCache::State { .. });
     let decoding = filled.sequences;
     if let Some(blocks) = account.blocks.filter(|blocks| *blocks < decoding)
-        && question.model.layers.iter().any(states)
+        && question.model.layers.iter().any(|cache| cache.has_state())
         && !question.settings.eager
         && question.release.version >= STATE_BLOCKS_CHECKED_SINCE
     {

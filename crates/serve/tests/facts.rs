@@ -480,3 +480,110 @@ fn a_release_before_a_flag_does_not_have_it() {
     let text = ask(&model, "vllm@0.24.0", "h100", &flags);
     assert!(text.kv_cache_bytes > ask(&model, "vllm@0.24.0", "h100", &[]).kv_cache_bytes);
 }
+
+/// Without common prefixes `SGLang` keeps a state for each running request, if a flag says how many: Qwen 3.8 27B, which has the sizes of
+/// Qwen 3.5 27B but 0.78 GiB more of weights (12,780 tokens), printed 535,124 tokens with 0.80 of 111.73 GiB and 32 requests.
+#[test]
+fn states_without_common_prefixes_are_those_of_the_requests() {
+    let tokens = |flags: &[(&str, &str)]| {
+        let flags = [&[("gpu-memory", "112.32GiB"), ("mem-fraction-static", "0.80")], flags].concat();
+        ask(&named("qwen3.5-27b"), "sglang@0.5.12", "112.32GiB", &flags).tokens
+    };
+    let running = ("max-running-requests", "32");
+    let own = tokens(&[running, ("disable-radix-cache", "")]);
+    assert!((own - 12_780).abs_diff(535_124) < 5351, "{own}");
+    assert_eq!(tokens(&[("max-mamba-cache-size", "32")]), own);
+    assert!(tokens(&[running]) < own * 2 / 3);
+    assert!(tokens(&[running, ("mamba-full-memory-ratio", "0.1")]) > tokens(&[running]));
+}
+
+/// Attention and a state side by side in every layer: Falcon-H1 3B on 0.12.0 printed blocks of 2,080 tokens, and 83,968 tokens and 41.50 requests
+/// in 5.28 GiB. A state has a block as long as the longest sequence, which is the smaller one there.
+#[test]
+fn attention_beside_states_has_both_caches() {
+    let config = json!({"model_type": "falcon_h1", "hidden_size": 2560, "num_hidden_layers": 32, "num_attention_heads": 10,
+        "num_key_value_heads": 2, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 65_537, "mamba_d_ssm": 4096,
+        "mamba_n_heads": 32, "mamba_d_head": 128, "mamba_d_state": 256, "max_position_embeddings": 131_072});
+    let flags = [("max-model-len", "2048"), ("max-num-seqs", "8"), ("kv-cache-memory-bytes", "5.28GiB")];
+    let answer = ask(&config, "vllm@0.12.0", "15.47GiB", &flags);
+    assert_eq!((answer.block_tokens, answer.tokens, answer.concurrency), (Some(2080), 83_968, 41.5));
+    // One cache of keys and values, and a state for each sequence.
+    let llama = |parallel: &str| {
+        ask(&config, "llama.cpp", "h100", &[("ctx-size", "2048"), ("parallel", parallel)]).kv_cache_bytes
+    };
+    let state = 32 * (3 * (4096 + 2 * 256) + 4096 * 256) * 4;
+    assert_eq!(llama("2") - llama("1"), state);
+}
+
+/// Marlin's kernels round experts up further: gpt-oss 20B printed 13.72 GiB on an A100, and 13.47 on an H100.
+#[test]
+fn experts_in_four_bits_are_rounded_as_their_kernels_need() {
+    let weights = |gpu: &str| {
+        let answer = ask(&named("gpt-oss-20b"), "vllm@0.19.0", gpu, &[]);
+        gib(i64::try_from(answer.ranks[0].weights_bytes).unwrap())
+    };
+    assert!((weights("a100") - 13.72).abs() < 0.05, "{}", weights("a100"));
+    assert!((weights("h100") - 13.47).abs() < 0.05, "{}", weights("h100"));
+    assert!(weights("b200") > weights("a100"));
+}
+
+/// A start by less than the forecast's error says so, and so does a refusal.
+#[test]
+fn a_start_that_is_close_says_so() {
+    let reason = |length: &str| {
+        let answer = ask(&named("qwen3-8b"), "vllm@0.9.2", "l4", &[("max-model-len", length)]);
+        (answer.starts, answer.confidence.reason)
+    };
+    let (starts, close) = reason("20000");
+    assert!(starts && close.contains("to spare"), "{close}");
+    let (starts, close) = reason("23000");
+    assert!(!starts && close.contains("it may start"), "{close}");
+    assert!(!reason("4096").1.contains("can be off by"));
+}
+
+/// LLaVA-NeXT on an H100 printed 14.08 GiB of weights, and five images of 2,928 tokens in a batch of 16,384.
+#[test]
+fn tiles_of_an_image_go_through_the_encoder() {
+    let config = json!({"model_type": "llava_next", "tie_word_embeddings": false,
+        "image_grid_pinpoints": [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
+        "text_config": {"model_type": "mistral", "vocab_size": 32_064, "hidden_size": 4096, "intermediate_size": 14_336,
+            "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 32_768},
+        "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
+            "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14}});
+    let model = Model::read("llava", &config, Loading::default()).unwrap();
+    assert_eq!(model.vision.unwrap().tokens, 2928);
+    let flags = [("max-model-len", "4096"), ("max-num-batched-tokens", "16384")];
+    let answer = ask(&config, "vllm@0.10.2", "h100", &flags);
+    assert!((gib(i64::try_from(answer.ranks[0].weights_bytes).unwrap()) - 14.08).abs() < 0.06);
+    assert!((gib(answer.kv_cache_bytes) / 55.15 - 1.0).abs() < 0.02);
+}
+
+/// The GB10 has a small batch by default, as its log of 0.13.0 printed, for all its memory.
+#[test]
+fn a_gb10_is_a_small_gpu() {
+    let batch = |gpu: &str| {
+        let answer = ask(&named("qwen3-8b"), "vllm@0.13.0", gpu, &[("max-model-len", "4096")]);
+        answer.assumed.into_iter().find(|line| line.contains("max-num-batched-tokens")).unwrap()
+    };
+    assert!(batch("gb10").contains(" 2048,"), "{}", batch("gb10"));
+    assert!(batch("h100").contains(" 8192,"), "{}", batch("h100"));
+}
+
+/// Nemotron 3 Nano over two GPUs printed 183,744 tokens and 6.17 requests: 222 blocks of 4,176 tokens in five groups of six layers.
+#[test]
+fn states_of_two_gpus_have_their_groups() {
+    let flags =
+        [("tensor-parallel-size", "2"), ("max-model-len", "131072"), ("max-num-seqs", "8"), ("kv-cache-dtype", "fp8")];
+    let flags = [&flags[..], &[("kv-cache-memory-bytes", "1.328GiB")]].concat();
+    let answer = ask(&named("nemotron-3-nano-30b-a3b"), "vllm@0.13.0", "15.92GiB", &flags);
+    assert_eq!((answer.block_tokens, answer.tokens), (Some(4176), 183_744));
+    assert!((answer.concurrency - 6.17).abs() < 0.006, "{}", answer.concurrency);
+}
+
+/// `-c 0` is how llama.cpp is told to take the model's own context.
+#[test]
+fn a_context_of_zero_is_the_models_own() {
+    let tokens = |length: &[(&str, &str)]| ask(&named("qwen3-8b"), "llama.cpp", "h100", length).tokens;
+    assert_eq!(tokens(&[("ctx-size", "0")]), tokens(&[]));
+    assert!(tokens(&[("ctx-size", "4096")]) < tokens(&[]));
+}

@@ -57,6 +57,7 @@ struct Layer {
 enum AttentionWeights {
     Nothing,
     State(Box<StateLayer>),
+    Both(Box<StateLayer>, Box<HeadWeights>),
     Heads(Box<HeadWeights>),
     Latent(Box<LatentAttention>),
 }
@@ -431,9 +432,14 @@ impl Layer {
         builder.at(format!("model.layers.{index}.self_attn"));
         let attention = match (config.mixer(index), &config.hybrid.state, config.latent) {
             (Mixer::Nothing, ..) => AttentionWeights::Nothing,
-            (Mixer::State, Some(state), _) => {
+            (mixer @ (Mixer::State | Mixer::Both), Some(state), _) => {
+                let heads = (mixer == Mixer::Both).then(|| Box::new(HeadWeights::build(builder, config, index)));
                 builder.at(format!("model.layers.{index}.{}", state.module));
-                AttentionWeights::State(Box::new(StateLayer::build(builder, config.hidden, state)))
+                let state = Box::new(StateLayer::build(builder, config.hidden, state));
+                match heads {
+                    Some(heads) => AttentionWeights::Both(state, heads),
+                    None => AttentionWeights::State(state),
+                }
             }
             (_, _, Some(latent)) => AttentionWeights::Latent(Box::new(LatentAttention::build(builder, config, latent))),
             _ => AttentionWeights::Heads(Box::new(HeadWeights::build(builder, config, index))),
@@ -460,6 +466,20 @@ impl Layer {
         match &self.attention {
             AttentionWeights::Nothing => x.clone(),
             AttentionWeights::State(state) => state.forward(tape, x, run.use_cache, cache, past),
+            AttentionWeights::Both(state, heads) => {
+                // Each has a multiple of the layer's input.
+                let scaled = tape.scale("state: scaled input", x);
+                let mut own = Cache::default();
+                let mixed = state.forward(tape, &scaled, run.use_cache, &mut own, &mut None);
+                drop(scaled);
+                cache.of_states.extend(own.layers);
+                let mixed = tape.scale("state: scaled output", &mixed);
+                let scaled = tape.scale("attention: scaled input", x);
+                let attended = heads.forward(tape, &scaled, run, is_sliding, cache, past);
+                drop(scaled);
+                let attended = tape.scale("attention: scaled output", &attended);
+                tape.add("state and attention", &mixed, &attended)
+            }
             AttentionWeights::Heads(heads) => heads.forward(tape, x, run, is_sliding, cache, past),
             AttentionWeights::Latent(latent) => latent.forward(tape, x, run, cache, past),
         }
@@ -659,7 +679,7 @@ impl Model for DecoderModel {
 
     fn cached_tokens(&self, layer: usize, tokens: u64) -> u64 {
         match self.config.sliding_window {
-            _ if self.config.mixer(layer as u64) != Mixer::Attention => 1,
+            _ if matches!(self.config.mixer(layer as u64), Mixer::State | Mixer::Nothing) => 1,
             Some(window) if repeating(&self.config.sliding_layers, layer as u64) => tokens.min(window),
             _ => tokens,
         }

@@ -12,6 +12,8 @@ pub(crate) struct Cache {
     pub(crate) layers: Vec<(Tensor, Tensor)>,
     /// Those that were made of what an encoder gave.
     pub(crate) of_encoder: Vec<(Tensor, Tensor)>,
+    /// Recurrent states of layers that also attend.
+    pub(crate) of_states: Vec<(Tensor, Tensor)>,
 }
 
 impl Cache {

@@ -241,6 +241,15 @@ pub(super) const PUBLISHED: &[(&str, Config)] = &[
     }),
     // zai-org/GLM-4.7, its fields as a test of alibaba/rtp-llm has them (`glm4_moe`), 352.8 billion without the layer that drafts.
     ("glm-4.7", || glm_4()),
+    // zai-org/GLM-4.7-Flash, as vLLM's test of `Glm4MoeLiteConfig` and the defaults of transformers' have it, 29.9 billion without the layer
+    // that drafts.
+    ("glm-4.7-flash", || {
+        json!({"model_type": "glm4_moe_lite", "vocab_size": 154_880, "hidden_size": 2048, "intermediate_size": 10_240,
+                "moe_intermediate_size": 1536, "num_hidden_layers": 47, "num_attention_heads": 20, "num_key_value_heads": 20,
+                "max_position_embeddings": 202_752, "q_lora_rank": 768, "kv_lora_rank": 512, "qk_nope_head_dim": 192,
+                "qk_rope_head_dim": 64, "v_head_dim": 256, "n_routed_experts": 64, "n_shared_experts": 1, "num_experts_per_tok": 4,
+                "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "tie_word_embeddings": false, "dtype": "bfloat16"})
+    }),
     // zai-org/GLM-4.6, the same sizes.
     ("glm-4.6", || glm_4()),
     // ibm-granite/granite-4.0-h-small, its `config.json` as public notes quote it; heads of Mamba by `GraniteMoeHybridConfig`, 32.2 billion.
@@ -370,6 +379,7 @@ mod tests {
             ("llama3.1-405b", 405_853_388_800),
             ("mixtral-8x22b", 140_620_634_112),
             ("glm-4.7", 352_797_814_784),
+            ("glm-4.7-flash", 29_943_390_976),
             ("granite-4.0-h-small", 32_207_337_984),
             ("phi-4", 14_659_507_200),
             ("qwen3.5-9b", 9_409_813_744),

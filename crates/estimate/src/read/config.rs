@@ -153,7 +153,7 @@ fn with_towers(
         "qwen3_vl_moe" => "qwen3_vl_moe_text",
         "qwen3_5" => "qwen3_5_text",
         "qwen3_5_moe" => "qwen3_5_moe_text",
-        "llava" => "llama",
+        "llava" | "llava_next" => "llama",
         "mistral3" => "mistral",
         other => other,
     });

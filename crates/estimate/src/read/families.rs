@@ -301,6 +301,20 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             latent: true,
             ..LLAMA
         },
+        "glm4_moe_lite" => DecoderFamily {
+            name: "glm4_moe_lite",
+            evidence: Evidence::Source,
+            defaults: [154_880, 2048, 10_240, 47, 20],
+            experts: ExpertFamily::DeepSeek {
+                count: 64,
+                intermediate: 1536,
+                shared: 1,
+                first_dense: 1,
+                has_sigmoid_router: true,
+            },
+            latent: true,
+            ..LLAMA
+        },
         other => return super::families_today::family(other),
     })
 }

@@ -135,6 +135,14 @@ pub(super) fn family(model_type: &str) -> Option<DecoderFamily> {
         "cohere2" => DecoderFamily { name: "cohere2", window: Window::Pattern, ..COHERE },
         "granite" => DecoderFamily { name: "granite", ..SOURCE },
         "granitemoe" => DecoderFamily { name: "granitemoe", experts: ExpertFamily::Mixtral(8, 2), ..SOURCE },
+        "falcon_h1" => DecoderFamily {
+            name: "falcon_h1",
+            evidence: Evidence::Shapes,
+            defaults: [128_000, 4096, 14_336, 32, 32],
+            kv_heads: Some(8),
+            embedding_scale: true,
+            ..LLAMA
+        },
         "granitemoehybrid" => DecoderFamily { name: "granitemoehybrid", ..SOURCE },
         "jamba" => DecoderFamily {
             name: "jamba",

@@ -25,6 +25,7 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
         }
         "llama4_text" | "llama4" => llama4(fields, decoder)?,
         "qwen3_next" | "qwen3_5_text" | "qwen3_5_moe_text" => gated_delta(model_type, fields, decoder)?,
+        "glm4_moe_lite" => sparse_layers(fields, decoder),
         "glm4_moe" => {
             if fields.flag(&["use_qk_norm"], false)? {
                 decoder.qk_norm = QkNorm::PerHead;
@@ -86,6 +87,7 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
         }
         "nemotron_h" => nemotron_h(fields, decoder)?,
         "granitemoehybrid" => granite_hybrid(fields, decoder)?,
+        "falcon_h1" => falcon_h1(fields, decoder)?,
         "rwkv" => rwkv(fields, decoder)?,
         "gemma3n_text" => gemma3n(fields, decoder)?,
         "gemma4_text" => gemma4(fields, decoder)?,
@@ -435,6 +437,28 @@ fn granite_hybrid(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), 
         beside_mlp: false,
         layers: vec![true],
     })?);
+    Ok(())
+}
+
+/// Attention and Mamba 2 side by side in every layer.
+fn falcon_h1(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
+    let expanded = decoder.hidden.saturating_mul(fields.count_if(&["mamba_expand"])?.unwrap_or(2));
+    let inner = if fields.says_null("mamba_d_ssm") { expanded } else { fields.count(&["mamba_d_ssm"], 1024)? };
+    let sizes = Mamba2 {
+        inner,
+        heads: fields.count(&["mamba_n_heads"], 128)?,
+        state: fields.count(&["mamba_d_state"], 256)?,
+        groups: fields.count_if(&["mamba_n_groups"])?.unwrap_or(1),
+        kernel: fields.count_if(&["mamba_d_conv"])?.unwrap_or(4),
+        bias: fields.flag(&["mamba_proj_bias"], false)?,
+        conv_bias: fields.flag(&["mamba_conv_bias"], true)?,
+    };
+    let mut state = sizes.state("mamba");
+    if !fields.flag(&["mamba_rms_norm"], false)? {
+        state.weights.retain(|(name, ..)| *name != "norm");
+    }
+    decoder.hybrid.mixers = vec![Mixer::Both; usize::try_from(decoder.layers).unwrap_or(0)];
+    decoder.hybrid.state = Some(state);
     Ok(())
 }
 

@@ -450,7 +450,7 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
             stage.output_positions = Some(outer.count_if(&["mm_tokens_per_image"])?.unwrap_or(256));
             stage
         }
-        "llava" => {
+        "llava" | "llava_next" => {
             let is_clip = matches!(kind, None | Some("clip_vision_model"));
             if !is_clip && kind != Some("siglip_vision_model") {
                 return Err(ConfigError::NotComputed {
@@ -462,6 +462,10 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
             let bias = outer.flag(&["multimodal_projector_bias"], true)?;
             stage.after.push(linear("multi_modal_projector.linear_1", hidden, stage.width, bias));
             stage.after.push(linear("multi_modal_projector.linear_2", hidden, hidden, bias));
+            if model_type == "llava_next" {
+                stage.after.push(other("image_newline", &[hidden]));
+                tiled(map, &mut Fields::new(vision), &mut stage)?;
+            }
             stage
         }
         "qwen2_vl" | "qwen2_5_vl" | "qwen3_vl" | "qwen3_vl_moe" | "qwen3_5" | "qwen3_5_moe" => {
@@ -514,6 +518,29 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
         "llama4" => llama4(vision, hidden)?,
         _ => return Ok(None),
     }))
+}
+
+/// An image of the largest size of `image_grid_pinpoints`: its tiles, and the whole of it on one more. The rows of the tiles end with a
+/// token of their own.
+///
+/// # Source
+/// transformers 5.23, `models/llava_next/modeling_llava_next.py`, `pack_image_features`. vLLM profiles images of 336 × 672 with 2,928 tokens.
+fn tiled(map: &Map<String, Value>, fields: &mut Fields<'_>, stage: &mut Stage) -> Result<(), ConfigError> {
+    let side = fields.count_if(&["image_size"])?.unwrap_or(336).max(1);
+    let patches = (side / fields.count_if(&["patch_size"])?.unwrap_or(14).max(1)).max(1);
+    let sizes = map.get("image_grid_pinpoints").and_then(Value::as_array);
+    let grids = sizes.into_iter().flatten().take(256).filter_map(|size| {
+        let of = |at: usize| size.get(at).and_then(Value::as_u64).map(|size| (size / side).clamp(1, 64));
+        Some((of(0)?, of(1)?))
+    });
+    let (rows, columns) = grids.max_by_key(|(rows, columns)| rows * columns).unwrap_or((2, 2));
+    let tiles = rows * columns + 1;
+    stage.input = stage.input.saturating_mul(tiles);
+    stage.positions = stage.positions.map(|positions| positions.saturating_mul(tiles));
+    let (height, width) = (rows.saturating_mul(patches), columns.saturating_mul(patches));
+    let of_tiles = height.saturating_mul(width.saturating_add(1));
+    stage.output_positions = Some(patches.saturating_mul(patches).saturating_add(of_tiles));
+    Ok(())
 }
 
 fn qwen(model_type: &str, vision: &Map<String, Value>, hidden: u64) -> Result<Stage, ConfigError> {

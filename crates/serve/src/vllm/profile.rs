@@ -164,7 +164,6 @@ impl Images {
     fn of(question: &Question<'_>, filled: &Filled, vision: &ServedVision) -> Images {
         const PAIRS_OF_FRAMES: u64 = 7;
         let of_image = vision.tokens.max(1);
-        let most = |of_item: u64| filled.sequences.max(1).saturating_mul((question.max_len() / of_item).max(1));
         let count = match filled.runner {
             Runner::V0 => filled.sequences,
             _ if matches!(question.model.kind.as_str(), "qwen2_vl" | "qwen2_5_vl") => {
@@ -175,11 +174,20 @@ impl Images {
                 let patches = product([VIDEO_TOKENS, vision.most_patches / of_image]);
                 return Images { made: VIDEO_TOKENS, tokens: VIDEO_TOKENS + EXPANDED_TOKENS, patches };
             }
-            _ => (filled.batched / of_image).clamp(1, most(of_image)),
+            _ => items(question, filled, of_image),
         };
         let made = product([count, vision.tokens]);
         Images { made, tokens: made, patches: product([count, vision.most_patches]) }
     }
+}
+
+/// Items of so many tokens in the profile batch: as many as its budget holds, and no more than fit all sequences; one at least.
+///
+/// # Source
+/// `get_mm_max_toks_per_item` and `max_items_per_batch` of `vllm/multimodal/encoder_budget.py` of 0.24.
+fn items(question: &Question<'_>, filled: &Filled, tokens: u64) -> u64 {
+    let of_sequence = (question.max_len() / tokens.max(1)).max(1);
+    (filled.batched / tokens.max(1)).clamp(1, filled.sequences.max(1).saturating_mul(of_sequence))
 }
 
 impl Images {
@@ -192,8 +200,7 @@ impl Images {
         const FRAMES: u64 = 32;
         const TOKENS: u64 = 70;
         const OF_VIDEO: u64 = FRAMES * (TOKENS + 8);
-        let most = filled.sequences.max(1).saturating_mul((question.max_len() / OF_VIDEO).max(1));
-        let tokens = product([(filled.batched / OF_VIDEO).clamp(1, most), FRAMES, TOKENS]);
+        let tokens = product([items(question, filled, OF_VIDEO), FRAMES, TOKENS]);
         Images { made: tokens, tokens, patches: product([tokens, 9]) }
     }
 }

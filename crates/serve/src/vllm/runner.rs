@@ -3,8 +3,6 @@
 //! # Source
 //! vLLM, `vllm/config/vllm.py`, `use_v2_model_runner`, of 0.22.1 to 0.33.0.
 
-use highwater_estimate::LayerCache;
-
 use crate::flags::Drafter;
 use crate::question::Question;
 use crate::version::Version;
@@ -40,7 +38,7 @@ fn is_second(question: &Question<'_>) -> bool {
     let since = |minor| version >= Version::new(0, minor, 0);
     // A search in the prompt, which only the first runner has.
     let searches = question.settings.speculative.is_some() && question.settings.drafter == Drafter::Nothing;
-    let is_hybrid = model.layers.iter().any(|cache| matches!(cache, LayerCache::State { .. }));
+    let is_hybrid = model.layers.iter().any(|cache| cache.has_state());
     let is_one_of = |families: &[&str]| families.contains(&model.family);
     match () {
         () if searches || !since(22) => false,
