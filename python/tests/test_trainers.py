@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ TRAINERS = [
     ("with_transformers.py", "transformers", "transformers.pickle", "transformers.md", 5),
     ("with_accelerate.py", "accelerate", "accelerate.pickle", "launchers.md", 5),
 ]
-PAGES = [(program, page) for program, _, _, page, _ in TRAINERS] + [("with_tensorboard.py", "trackers.md")]
+PAGES = [(program, page) for program, _, _, page, _ in TRAINERS] + [("with_tensorboard.py", "trackers.md"), ("with_wandb.py", "trackers.md")]
 
 
 @pytest.mark.parametrize("program, page", PAGES)
@@ -56,6 +57,17 @@ def test_the_curve_is_in_tensorboards_own_file(tmp_path: Path) -> None:
     peaks = [one.value for one in events.Scalars("memory/peak_allocated_bytes")]
     iterations = highwater.load(file).report()["devices"][0]["iterations"]
     assert peaks == pytest.approx([one["peak_allocated_bytes"] for one in iterations])
+
+
+def test_the_page_and_the_curve_are_in_a_run_without_an_account(tmp_path: Path) -> None:
+    if find_spec("wandb") is None:
+        pytest.skip("wandb is not installed")
+    command = [sys.executable, str(PROGRAMS / "with_wandb.py"), str(ROOT / "testdata/recordings/qwen_train_b2.pickle.gz")]
+    variables = os.environ | {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_DATA_DIR": str(tmp_path), "WANDB_SILENT": "true"}
+    subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=600)
+    [run] = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    kept = run.read_bytes()
+    assert b"memory/peak_allocated_bytes" in kept and b"run.html" in kept
 
 
 def test_the_trainers_of_the_pages_are_all_of_the_package() -> None:
