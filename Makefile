@@ -294,11 +294,12 @@ parallel: build
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
 # A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
-# download, once. `make test` runs the functions that Ray's tasks call, without Ray.
+# download, once. `make test` runs the functions that Ray's tasks call, without Ray. And a training under Ray Train, on the null GPU.
 ray: python
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]<2.64' 'moto[server]' || \
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data,train]<2.64' 'moto[server]' || \
 		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
-	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
+	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py \
+		python/tests/test_trainers.py::test_a_worker_of_ray_is_recorded
 
 # What is released, into target/dist: wheels, an sdist, tarballs, a Debian package, an image, notices, a bill of materials. For each of two
 # processors, and for the static program, seven minutes of processor time from nothing. `make dist DIST='--target x86_64-unknown-linux-gnu'` builds for one.

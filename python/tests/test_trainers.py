@@ -19,7 +19,8 @@ TRAINERS = [
     ("with_transformers.py", "transformers", "transformers.pickle", "transformers.md", 5),
     ("with_accelerate.py", "accelerate", "accelerate.pickle", "launchers.md", 5),
 ]
-PAGES = [(program, page) for program, _, _, page, _ in TRAINERS] + [("with_tensorboard.py", "trackers.md"), ("with_wandb.py", "trackers.md")]
+PAGES = [(program, page) for program, _, _, page, _ in TRAINERS]
+PAGES += [("with_ray_train.py", "launchers.md"), ("with_tensorboard.py", "trackers.md"), ("with_wandb.py", "trackers.md")]
 
 
 @pytest.mark.parametrize("program, page", PAGES)
@@ -43,6 +44,25 @@ def test_a_real_trainer_is_recorded(
         report = highwater.load(tmp_path / name).report()["devices"][0]
         assert len(report["iterations"]) >= iterations, (name, report["iterations_by"])
         assert report["at_peak"] and report["peak"]["allocated_bytes"] > 0
+
+
+def test_a_worker_of_ray_is_recorded(tmp_path: Path) -> None:
+    # Ray kills its workers: what is written at the end of a process would be missing.
+    for module in ("torch", "ray"):
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    built = ROOT / "target/debug"
+    torch = next(Path(place) for place in sys.path if (Path(place) / "torch/version.py").exists())
+    null_gpu = [built / "examples/nullrun", torch, built / "libhighwater_nullgpu_core.so", tmp_path / "stubs", "H100"]
+    if not null_gpu[0].exists():
+        pytest.skip("the null GPU is not built")
+    command = [*map(str, null_gpu), sys.executable, str(PROGRAMS / "with_ray_train.py")]
+    (tmp_path / "stubs").mkdir()
+    variables = os.environ | {"RAY_OVERRIDE_RESOURCES": '{"CPU": 4, "GPU": 1}', "HOME": str(tmp_path)}
+    ended = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    report = highwater.load(tmp_path / "rank0.pickle").report()["devices"][0]
+    assert len(report["iterations"]) == 5 and report["peak"]["allocated_bytes"] > 0
 
 
 def test_the_curve_is_in_tensorboards_own_file(tmp_path: Path) -> None:
