@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray \
-	dist floor proof reproducible packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -270,7 +270,7 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible monitoring trainers mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -336,6 +336,15 @@ reproducible: dist
 	mkdir target/again/elsewhere/target && ln -s $(CURDIR)/$(DIST_VENV) target/again/elsewhere/$(DIST_VENV)
 	cd target/again/elsewhere && $(PYTHON) packaging/dist.py $(DIST)
 	diff target/dist/SHA256SUMS target/again/elsewhere/target/dist/SHA256SUMS
+
+# What needs no CUDA compiles without a warning for the systems that have none, as far as that can be told from here: Zig has their headers
+# for the C inside. It is built and run there by the workflow `ci`.
+systems: $(DIST_VENV)/ready
+	for target in x86_64-pc-windows-gnu aarch64-apple-darwin; do \
+		test -d "$$(rustc --print target-libdir --target $$target)" || rustup target add $$target && \
+		PATH=$(CURDIR)/$(DIST_VENV)/bin:$$PATH RUSTFLAGS='--deny warnings' \
+			cargo-zigbuild check --locked --target $$target --target-dir target/systems --package highwater || exit 1; \
+	done
 
 # `highwater top --prometheus` on made-up GPUs, read by a real Prometheus: each expression of the dashboard and of the alerts has an answer.
 monitoring:

@@ -272,6 +272,8 @@ def prove_static(tarball: Path, scratch: Path) -> None:
     for command in ["top --once", "doctor"]:
         said = empty.run("/highwater", *command.split(), status=2)
         expect("static build" in said, f"`{command}` does not name the other build:\n{said}")
+    said = empty.run("/highwater", "dryrun", "--gpu", "h100", "train.py", status=2)
+    expect("are for Linux on x86-64" in said, f"`dryrun` does not name the other build:\n{said}")
 
 
 def prove_other_processor(tarball: Path, scratch: Path) -> None:
@@ -292,7 +294,7 @@ def prove_other_processor(tarball: Path, scratch: Path) -> None:
     (scratch / "train.py").write_text(SCRIPT)
     for options in [[], ["--sandbox"]]:
         answer = said("dryrun", "--gpu", "h100", *options, str(scratch / "train.py"))
-        expect("x86-64" in answer, f"emulated, `dryrun {' '.join(options)}` says:\n{answer}")
+        expect("are for Linux on x86-64" in answer, f"emulated, `dryrun {' '.join(options)}` says:\n{answer}")
 
 
 def main() -> None:

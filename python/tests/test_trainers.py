@@ -53,9 +53,10 @@ def test_a_worker_of_ray_is_recorded(tmp_path: Path) -> None:
             pytest.skip(f"{module} is not installed")
     built = ROOT / "target/debug"
     torch = next(Path(place) for place in sys.path if (Path(place) / "torch/version.py").exists())
-    null_gpu = [built / "examples/nullrun", torch, built / "libhighwater_nullgpu_core.so", tmp_path / "stubs", "H100"]
-    if not null_gpu[0].exists():
+    nullrun = built / "examples/nullrun"
+    if not nullrun.exists():
         pytest.skip("the null GPU is not built")
+    null_gpu = [nullrun, torch, built / "libhighwater_nullgpu_core.so", tmp_path / "stubs", "H100"]
     command = [*map(str, null_gpu), sys.executable, str(PROGRAMS / "with_ray_train.py")]
     (tmp_path / "stubs").mkdir()
     variables = os.environ | {"RAY_OVERRIDE_RESOURCES": '{"CPU": 4, "GPU": 1}', "HOME": str(tmp_path)}
