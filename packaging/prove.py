@@ -159,7 +159,8 @@ def runs_dry(chroot: Chroot, program: list[str], folder: str) -> None:
     expect((directory / "sandboxed.pickle").exists(), "`dryrun --sandbox` left no recording")
     expect(not (directory / "checkpoint.txt").exists(), "the sandbox let a file through")
     # A cache that cannot be written, and a home that is read-only: the stubs go to a directory of this run's own.
-    chroot.run("useradd", "-m", "someone")
+    if not chroot.path("/home/someone").exists():
+        chroot.run("useradd", "-m", "someone")
     chroot.run("chown", "-R", "someone", folder)
     for place in [{"XDG_CACHE_HOME": "/proc/nowhere"}, {"HOME": "/usr"}, {"HOME": "/nowhere"}]:
         chroot.run(*script, "--force", "-o", "dry.pickle", "train.py", user="someone", **(variables | place))
@@ -179,6 +180,15 @@ def prove_tarball(chroot: Chroot, tarball: Path) -> None:
     expect("python" in said.lower(), f"`dryrun` does not say that Python is missing:\n{said}")
     for name in ["LICENSE-MIT", "LICENSE-THIRD-PARTY", "highwater.cdx.json", "man/highwater.1", "completions/_highwater"]:
         expect(chroot.path(f"{folder}/{name}").stat().st_size > 100, f"{name} is missing")
+
+
+def prove_beside_python(chroot: Chroot, tarball: Path, torch: Path) -> None:
+    """The program of the tarball runs the scripts of a Python in which highwater is not installed."""
+    subprocess.run(["tar", "-xzf", str(tarball), "-C", str(chroot.path("/opt"))], check=True)
+    chroot.run("python3", "-c", "import highwater", status=1)
+    chroot.path("/srv/program").mkdir(parents=True)
+    with bound(torch, chroot.path(TORCH)), bound(Path("/proc"), chroot.path("/proc")), bound(Path("/dev"), chroot.path("/dev")):
+        runs_dry(chroot, [f"/opt/{tarball.name.removesuffix('.tar.gz')}/highwater"], "/srv/program")
 
 
 def prove_package(chroot: Chroot, package: Path) -> None:
@@ -262,6 +272,8 @@ def prove_static(tarball: Path, scratch: Path) -> None:
     for command in ["top --once", "doctor"]:
         said = empty.run("/highwater", *command.split(), status=2)
         expect("static build" in said, f"`{command}` does not name the other build:\n{said}")
+    said = empty.run("/highwater", "dryrun", "--gpu", "h100", "train.py", status=2)
+    expect("are for Linux on x86-64" in said, f"`dryrun` does not name the other build:\n{said}")
 
 
 def prove_other_processor(tarball: Path, scratch: Path) -> None:
@@ -282,7 +294,7 @@ def prove_other_processor(tarball: Path, scratch: Path) -> None:
     (scratch / "train.py").write_text(SCRIPT)
     for options in [[], ["--sandbox"]]:
         answer = said("dryrun", "--gpu", "h100", *options, str(scratch / "train.py"))
-        expect("x86-64" in answer, f"emulated, `dryrun {' '.join(options)}` says:\n{answer}")
+        expect("are for Linux on x86-64" in answer, f"emulated, `dryrun {' '.join(options)}` says:\n{answer}")
 
 
 def main() -> None:
@@ -338,6 +350,8 @@ def main() -> None:
         return Chroot(directory)
 
     prove("tarball", artifact("highwater-*-x86_64-*gnu.tar.gz"), lambda path: prove_tarball(fresh(), path))
+    if torch:
+        prove("tarball beside a Python", artifact("highwater-*-x86_64-*gnu.tar.gz"), lambda path: prove_beside_python(modern, path, torch))
     prove("package", artifact("highwater_*_amd64.deb"), lambda path: prove_package(fresh(), path))
     wheel = artifact("highwater-*x86_64.whl")
     prove("wheel", wheel, lambda path: prove_wheel(modern, path, torch))
@@ -347,7 +361,7 @@ def main() -> None:
     prove("static program", artifact("highwater-*-musl.tar.gz"), lambda path: prove_static(path, cache / "static"))
     prove("aarch64", artifact("highwater-*-aarch64-*.tar.gz"), lambda path: prove_other_processor(path, cache / "aarch64"))
     if not torch:
-        print("skipped: dry runs from the wheel: no PyTorch is given")
+        print("skipped: dry runs: no PyTorch is given")
     if failures:
         sys.exit(f"prove: {failures} artifacts do not hold")
     print("prove: all hold")

@@ -2,8 +2,8 @@
 # `Prolog=` of slurm.conf: a node whose GPUs are not as they should be takes no job. Runs as root on the node, before a job.
 # SLURM drains the node if this fails, so it fails only for what no job can do anything about.
 set -u
-highwater=${HIGHWATER:-/usr/bin/highwater}
-log=/var/log/highwater/prolog.log
+highwater=${HIGHWATER_PROGRAM:-/usr/bin/highwater}
+log=${HIGHWATER_LOG:-/var/log/highwater/prolog.log}
 
 [ -n "${SLURM_JOB_GPUS:-}" ] || exit 0
 [ -x "$highwater" ] || exit 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 
 import pytest
+from highwater import __main__
 from highwater._errors import unloadable
 
 
@@ -33,3 +36,29 @@ def test_an_old_python_is_refused_by_name() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.returncode == 1
     assert "ImportError: highwater needs Python 3.10 or newer, and this is 3.9" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "active, prefix, has_torch, becomes",
+    [
+        ({}, "/own", True, "/own"),
+        # Installed by itself, as with pipx: the Python on the PATH has torch.
+        ({}, "/own", False, None),
+        ({}, sys.base_prefix, True, None),
+        ({"VIRTUAL_ENV": "/other"}, "/own", True, "/other"),
+        ({"CONDA_PREFIX": "/other"}, "/own", True, None),
+    ],
+)
+def test_its_own_environment_is_that_of_scripts(
+    active: dict[str, str], prefix: str, has_torch: bool, becomes: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        # Set first, so that it is put back afterwards.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, value in active.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(__main__, "find_spec", lambda _: ModuleSpec("torch", None) if has_torch else None)
+    __main__._activate()
+    assert os.environ.get("VIRTUAL_ENV") == becomes

@@ -27,4 +27,5 @@ pub mod sandbox;
 mod verified_file;
 
 pub use error::{Error, Kind};
+pub use libraries::are_built_in;
 pub use prepare::{Machine, Prepared, prepare};

@@ -12,6 +12,11 @@ const CORE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libhighwater_nullg
 /// The library that keeps a program's writes apart (`crates/sandbox`); empty where the other is.
 const SANDBOX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libhighwater_sandbox.so"));
 
+/// Whether this program was built for a system on which it can make dry runs.
+pub fn are_built_in() -> bool {
+    [CORE, SANDBOX].iter().all(|library| !library.is_empty())
+}
+
 /// Writes the library that answers for CUDA's into a directory, unless it is there, and gives its path.
 ///
 /// # Errors

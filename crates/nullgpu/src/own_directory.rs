@@ -31,13 +31,25 @@ pub fn make(directory: &Path) -> io::Result<()> {
     if let Some(parent) = directory.parent() {
         fs::create_dir_all(parent)?;
     }
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(directory) {
+    match builder().create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => check(directory),
     }
+}
+
+/// What makes directories that nobody else can open, where the system has modes.
+#[cfg(unix)]
+fn builder() -> fs::DirBuilder {
+    use std::os::unix::fs::DirBuilderExt as _;
+
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn builder() -> fs::DirBuilder {
+    fs::DirBuilder::new()
 }
 
 #[cfg(unix)]

@@ -37,6 +37,11 @@ use highwater_output::whole_file::move_file;
 /// # Errors
 /// The script cannot be run at all; one that fails is answered, with exit status 1 or 2.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if !highwater_nullgpu::are_built_in() {
+        return Err(Problem::new("this build of highwater makes no dry runs")
+            .hint("`dryrun` and its `--sandbox` are for Linux on x86-64, with glibc: run the wheel or the program for it there")
+            .into());
+    }
     let card = card(&args.gpu)?;
     python::check_script(&args.script, "dryrun")?;
     check_output(args)?;
