@@ -19,12 +19,18 @@ use crate::units::counted;
 #[command(after_long_help = "Examples:
   highwater view run.pickle
   highwater view ranks/                         every snapshot in a directory, side by side
+  highwater view profile.sqlite --with run.pickle
+      what Nsight Systems recorded of the run, on the clock of its snapshot
   highwater view run.pickle --no-open --port 8123
       over SSH the browser stays closed, and the command that forwards the port is printed")]
 pub(crate) struct Args {
-    /// Snapshots: pickle, JSON or HTML page, gzip'd or not; a directory stands for those in it; `-` reads standard input
+    /// Snapshots: pickle, JSON, HTML page, or what Nsight Systems exports to SQLite, gzip'd or not; a directory stands for
+    /// those in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// A snapshot of the run that a file of Nsight Systems is of: both are shown on one clock
+    #[arg(long, value_name = "SNAPSHOT")]
+    with: Option<PathBuf>,
     /// The port to listen on [default: a free one]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -50,11 +56,19 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// If a file is not there, nothing of any file can be shown, or the port is taken.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let files = files(&args.files)?;
+    if args.with.is_some() && !matches!(&files[..], [file] if highwater_nsight::is_profile(file)) {
+        return Err(Problem::new("`--with` needs one file, which Nsight Systems wrote")
+            .hint(
+                "give the profile, and after `--with` the snapshot: `highwater view profile.sqlite --with run.pickle`",
+            )
+            .into());
+    }
     let options = Options {
         port: args.port,
         device: args.device,
         redact: args.redact,
         unpacking: args.size.unpacking(),
+        with: args.with.clone(),
         ..Options::default()
     };
     let viewer = Viewer::open(&files, &options).map_err(Problem::from)?;
@@ -119,12 +133,6 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
     for path in named {
         if path.is_dir() {
             files.extend(snapshots_in(path)?);
-        } else if highwater_nsight::is_profile(path) {
-            let named = input::name(path);
-            return Err(Problem::new(format!(
-                "{named} is a profile of Nsight Systems, which the viewer does not draw"
-            ))
-            .hint(format!("`highwater report {}` shows the memory in it", path.display())));
         } else if path != Path::new("-") {
             highwater_snapshot::open_file(path).map_err(|error| error.problem(&input::name(path)))?;
             files.push(path.clone());
