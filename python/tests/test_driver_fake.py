@@ -103,6 +103,14 @@ def test_calls_are_recorded_with_their_lines(machine: Machine) -> None:
     assert recording["without_python"] == 0
 
 
+def test_the_local_memory_of_a_functions_first_launch_is_measured(machine: Machine) -> None:
+    machine.add("libcupti.so.13")
+    program = "allocate(2 << 20)\nfor function in [186, 62, 186, 62, 186]:\n    cuda.cuLaunchKernelEx(None, ctypes.c_uint64(function), None, None)\n"
+    said, recording = machine.run(program)
+    assert recording is not None, said
+    assert kinds(recording)[2:] == [("launch", 186 * MIB), ("launch", 62 * MIB)]
+
+
 def test_without_cupti_it_says_so_and_records_the_rest(machine: Machine) -> None:
     said, recording = machine.run("allocate(1)\n")
     assert recording is None

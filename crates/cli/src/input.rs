@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use highwater_documents::columns::with_calls;
 use highwater_snapshot::{Snapshot, Unpacking};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -56,14 +57,26 @@ impl InputArgs {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn read_with<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
-        let mut snapshot = match &self.with {
-            Some(with) => {
-                let mut snapshot = read_snapshot(with, self.size)?;
-                highwater_nsight::read_beside(&self.file, &mut snapshot)?;
-                snapshot
-            }
-            None => read_snapshot(&self.file, self.size)?,
-        };
+        self.chosen(self.read_whole()?, look)
+    }
+
+    /// As [`read_with`](Self::read_with), with entries on every device that the viewer draws.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn read_drawn<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
+        let snapshot = self.read_whole()?;
+        self.chosen(with_calls(&snapshot).unwrap_or(snapshot), look)
+    }
+
+    fn read_whole(&self) -> Result<Snapshot, Problem> {
+        let Some(with) = &self.with else { return read_snapshot(&self.file, self.size) };
+        let mut snapshot = read_snapshot(with, self.size)?;
+        highwater_nsight::read_beside(&self.file, &mut snapshot)?;
+        Ok(snapshot)
+    }
+
+    fn chosen<T>(&self, mut snapshot: Snapshot, look: impl FnOnce(&Snapshot) -> T) -> anyhow::Result<(Snapshot, T)> {
         snapshot.check_device(&self.name(), self.device)?;
         let seen = look(&snapshot);
         if self.redact {

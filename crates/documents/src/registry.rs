@@ -143,7 +143,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-view",
         1,
-        "`outside` of a device, and its columns: memory outside PyTorch, where the driver was recorded.",
+        "`outside` of a device, and its columns: memory outside PyTorch, where the driver was recorded. `other_actions`.",
     ),
     change(NEXT, "highwater-estimate", 1, "`setup.gpu`."),
     change(NEXT, "highwater-report", 1, "`driver`: the whole card, where the driver was recorded."),
@@ -188,7 +188,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-dryrun",
         1,
-        "`explain`, `late`, `few`, and of a process `timing_decides`, `could_differ` and `last_read` are new.",
+        "`explain`, `late`, `few`, and of a process `timing_decides`, `could_differ`, `last_read` and `without_gpu` are new.",
     ),
     change(
         NEXT,

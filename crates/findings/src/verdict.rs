@@ -41,8 +41,13 @@ pub fn verdict(analysis: &Analysis<'_>) -> String {
 /// The answer where only the driver was recorded: the highest use of a card, and the largest part of it.
 fn cards(recording: &Recording) -> Option<String> {
     let timeline = Timeline::new(recording);
-    let peaks = timeline.devices().map(|device| (device, timeline.peak(device)));
-    let (device, peak) = peaks.max_by_key(|(_, peak)| peak.bytes)?;
+    let highest = timeline.devices().max_by_key(|&device| timeline.peak(device).bytes)?;
+    card(&timeline, highest)
+}
+
+/// The same of a device.
+fn card(timeline: &Timeline<'_>, device: i32) -> Option<String> {
+    let peak = timeline.peak(device);
     let bytes = u64::try_from(peak.bytes).ok()?;
     let largest = peak.owners.first().filter(|total| total.owner.role.counts() && total.bytes > 0)?;
     let title = largest.owner.title();
@@ -70,6 +75,13 @@ pub fn headline(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String 
 
 fn peak(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>) -> String {
     let peak = device.peak();
+    // Only the driver knows of it.
+    if device.lifetimes.rows.is_empty()
+        && let (Some(recording), Ok(ordinal)) = (&analysis.driver, i32::try_from(device.device))
+        && let Some(of_card) = card(&Timeline::new(recording), ordinal)
+    {
+        return of_card;
+    }
     if !device.has_history() {
         return format!(
             "Device {} holds {} allocated and {} reserved at the dump; no history was recorded.",

@@ -12,8 +12,8 @@ const ALLOCATOR: &str = "libc10_cuda.so";
 /// Sets a recording's clock to that of a snapshot, and says which of its allocations are PyTorch's segments.
 ///
 /// A segment that both know has one address and size in both; an address may be given out again, so the first goes with the first. The
-/// difference of the clocks is the median over all pairs. `None` if there is no pair.
-pub(crate) fn align(recording: &mut Recording, snapshot: &Snapshot) -> Option<()> {
+/// difference of the clocks is the median over all pairs, in nanoseconds. `None` if there is no pair.
+pub(crate) fn align(recording: &mut Recording, snapshot: &Snapshot) -> Option<i64> {
     let mut segments: FxHashMap<(i32, u64, u64), Vec<Option<i64>>> = FxHashMap::default();
     for (device, trace) in (0..).zip(&snapshot.traces) {
         for id in trace.ids().filter(|id| trace.actions()[id.index()] == Action::SEGMENT_ALLOC) {
@@ -57,5 +57,5 @@ pub(crate) fn align(recording: &mut Recording, snapshot: &Snapshot) -> Option<()
     for row in pairs {
         recording.events[row].stack = stack;
     }
-    Some(())
+    Some(difference)
 }

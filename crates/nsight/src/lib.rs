@@ -15,6 +15,7 @@
 //!   allocations, not with the file.
 
 mod align;
+mod annotations;
 mod export;
 mod names;
 mod rows;
@@ -78,12 +79,12 @@ fn is_sqlite(path: &Path) -> bool {
 /// # Errors
 /// If it is not what Nsight Systems exports, or has no allocations.
 pub fn read(path: &Path) -> Result<Snapshot, Problem> {
-    let (recording, warned) = recording_of(path)?;
+    let read = recording_of(path)?;
     let mut snapshot = Snapshot::empty();
     snapshot.encoding = Encoding::Sqlite;
     snapshot.profile = Some(Profile { form: ProfileForm::Nsight, preexisting: Vec::new(), knows_start: true });
     snapshot.bytes = path.metadata().map_or(0, |metadata| metadata.len());
-    put(&mut snapshot, &recording, warned);
+    put(&mut snapshot, &read, 0);
     Ok(snapshot)
 }
 
@@ -92,28 +93,39 @@ pub fn read(path: &Path) -> Result<Snapshot, Problem> {
 /// # Errors
 /// Those of [`read`], or if they have no segment in common.
 pub fn read_beside(path: &Path, snapshot: &mut Snapshot) -> Result<(), Problem> {
-    let (mut recording, warned) = recording_of(path)?;
-    align::align(&mut recording, snapshot).ok_or_else(|| {
+    let mut read = recording_of(path)?;
+    let difference_ns = align::align(&mut read.recording, snapshot).ok_or_else(|| {
         Problem::new(format!("`{}` and the snapshot are of different runs", path.display()))
             .because("no segment of PyTorch's has its address and size in both")
             .hint("give the snapshot that the profiled process wrote")
     })?;
     snapshot.extras.retain(|(key, _)| key != Snapshot::DRIVER);
-    put(snapshot, &recording, warned);
+    put(snapshot, &read, difference_ns);
     Ok(())
 }
 
 /// Warnings of a file: their ids and texts.
 type Warned = Vec<(&'static str, String)>;
 
-fn put(snapshot: &mut Snapshot, recording: &Recording, warned: Warned) {
-    for (id, message) in warned {
-        snapshot.warnings.add(id, message, Place::default());
-    }
-    snapshot.extras.push((Snapshot::DRIVER.to_owned(), recording.to_json()));
+/// A file's recording.
+struct Read {
+    recording: Recording,
+    scopes: Scopes,
+    /// What is to be added to times of the file.
+    epoch_ns: u64,
+    warned: Warned,
 }
 
-fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
+/// Adds a file to a snapshot, whose clock is so far ahead.
+fn put(snapshot: &mut Snapshot, read: &Read, difference_ns: i64) {
+    for (id, message) in &read.warned {
+        snapshot.warnings.add(id, message.clone(), Place::default());
+    }
+    annotations::annotate(snapshot, read, difference_ns);
+    snapshot.extras.push((Snapshot::DRIVER.to_owned(), read.recording.to_json()));
+}
+
+fn recording_of(path: &Path) -> Result<Read, Problem> {
     let shown = path.display();
     let exported = exported(path)?;
     let file = exported.path();
@@ -140,8 +152,14 @@ fn recording_of(path: &Path) -> Result<(Recording, Warned), Problem> {
         scopes: Scopes::default(),
         warned: Vec::new(),
     };
-    let recording = reader.recording(&allocations)?;
-    Ok((recording, reader.warned))
+    let epoch_ns = reader.epoch_ns()?;
+    let recording = reader.recording(&allocations, epoch_ns)?;
+    if recording.events.is_empty() {
+        return Err(Problem::new(format!("`{shown}` has no memory allocations"))
+            .because(format!("the table `{ALLOCATIONS}` is empty"))
+            .hint(WITH_MEMORY));
+    }
+    Ok(Read { recording, scopes: reader.scopes, epoch_ns, warned: reader.warned })
 }
 
 /// The bytes that are there and that should be, of a file that lacks some: SQLite itself reads them as zeros.
@@ -162,14 +180,15 @@ fn cut(path: &Path) -> Option<(u64, u64)> {
     (is_counted && there < whole).then_some((there, whole))
 }
 
+/// How a profile gets allocations.
+const WITH_MEMORY: &str = "profile with `nsys profile --cuda-memory-usage=true`, then `nsys export --type sqlite`";
+
 /// Why there are no allocations.
 fn absent(database: &Database, shown: &str) -> Result<Problem, Problem> {
     let is_nsights = !columns_of(database, TEXTS)?.is_empty() || !columns_of(database, CALLS)?.is_empty();
     let problem = Problem::new(format!("`{shown}` has no memory allocations"));
     Ok(if is_nsights {
-        problem
-            .because(format!("there is no table `{ALLOCATIONS}`"))
-            .hint("profile with `nsys profile --cuda-memory-usage=true`, then `nsys export --type sqlite`")
+        problem.because(format!("there is no table `{ALLOCATIONS}`")).hint(WITH_MEMORY)
     } else {
         problem
             .because("it is an SQLite database of another program than Nsight Systems")
@@ -196,7 +215,7 @@ struct Reader<'d> {
 }
 
 impl Reader<'_> {
-    fn recording(&mut self, columns: &Columns) -> Result<Recording, Problem> {
+    fn recording(&mut self, columns: &Columns, epoch_ns: u64) -> Result<Recording, Problem> {
         let mut allocated = self.allocations(columns)?;
         // Rows are in the order of their end; the state follows times.
         allocated.sort_by_key(|row| row.event.time_ns);
@@ -204,7 +223,6 @@ impl Reader<'_> {
         let mut processes: Vec<i64> = allocated.iter().map(|row| row.process).collect();
         processes.sort_unstable();
         processes.dedup();
-        let epoch_ns = self.epoch_ns()?;
         let of_call = |row: &Allocated| {
             let found = stacks.by_call.get(&(row.process, row.correlation));
             (found.map_or(row.process << THREAD_BITS, |found| found.global_thread), row.event.time_ns.cast_signed())
@@ -398,11 +416,14 @@ impl Reader<'_> {
         if chains.is_empty() || !columns.contains(&"id") {
             return Ok(vec![Vec::new(); chains.len()]);
         }
-        Table::new(self.database, STACKS, &columns).read(&["id", "stackDepth", "module", "symbol"], |row| {
+        let names = ["id", "stackDepth", "module", "symbol", "unresolved"];
+        Table::new(self.database, STACKS, &columns).read(&names, |row| {
             if let Some(&stack) = row[0].and_then(|id| chains.get(&id)) {
                 let of = &mut frames[stack as usize];
                 if of.len() < MAX_FRAMES {
-                    of.push((row[1].unwrap_or(0), row[2].unwrap_or(-1), row[3].unwrap_or(-1)));
+                    // Where a frame is not resolved, its symbol is an address.
+                    let symbol = row[3].filter(|_| row[4].unwrap_or(0) == 0);
+                    of.push((row[1].unwrap_or(0), row[2].unwrap_or(-1), symbol.unwrap_or(-1)));
                 }
             }
         })?;

@@ -22,6 +22,19 @@ pub(crate) struct Scopes {
     /// Rows of the names, outermost first, by call.
     by_call: Vec<Vec<u32>>,
     names: Vec<String>,
+    ranges: Vec<Range>,
+}
+
+/// A range that has calls in it; times as in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) start: i64,
+    /// `None` if it was open when the profile ended.
+    pub(crate) end: Option<i64>,
+    /// A row of the names.
+    pub(crate) name: u32,
+    /// The first call in it.
+    pub(crate) call: u32,
 }
 
 /// How a range is called: by a number of a text, or by itself.
@@ -58,6 +71,7 @@ impl Scopes {
         let mut found: Vec<Vec<(i64, u32)>> = vec![Vec::new(); calls.len()];
         let mut names: FxHashMap<Name, u32> = FxHashMap::default();
         let (mut count, mut left_out) = (0_usize, 0_u64);
+        let mut ranges = Vec::new();
         database.ask::<Problem>(
             &sql,
             |_| Ok(()),
@@ -67,7 +81,8 @@ impl Scopes {
                 };
                 let is_range = if let Value::Integer(kind) = kind { KINDS.contains(&kind) } else { true };
                 // One without an end was open when the profile ended.
-                let end = if let Value::Integer(end) = end { end } else { i64::MAX };
+                let ends = if let Value::Integer(end) = end { Some(end) } else { None };
+                let end = ends.unwrap_or(i64::MAX);
                 let Some(calls) = by_thread.get(&thread).filter(|_| is_range) else { return Ok(()) };
                 let first = calls.partition_point(|&(time, _)| time < start);
                 let within = calls[first..].iter().take_while(|&&(time, _)| time <= end);
@@ -84,7 +99,11 @@ impl Scopes {
                     }
                     count += 1;
                     let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
-                    let name = *name_row.get_or_insert_with(|| *names.entry(name.clone()).or_insert(next));
+                    let name = *name_row.get_or_insert_with(|| {
+                        let name = *names.entry(name.clone()).or_insert(next);
+                        ranges.push(Range { start, end: ends, name, call });
+                        name
+                    });
                     found[call as usize].push((start, name));
                 }
                 Ok(())
@@ -113,12 +132,17 @@ impl Scopes {
             let skipped = ranges.len().saturating_sub(MAX_DEPTH);
             ranges.into_iter().skip(skipped).map(|(_, name)| name).collect()
         };
-        Ok(Self { by_call: found.into_iter().map(outermost_first).collect(), names: by_row })
+        Ok(Self { by_call: found.into_iter().map(outermost_first).collect(), names: by_row, ranges })
     }
 
     /// Rows of the names around a call, outermost first.
     pub(crate) fn of(&self, call: usize) -> &[u32] {
         self.by_call.get(call).map_or(&[], Vec::as_slice)
+    }
+
+    /// All of them.
+    pub(crate) fn ranges(&self) -> &[Range] {
+        &self.ranges
     }
 
     /// The name of a row.

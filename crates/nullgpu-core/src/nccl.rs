@@ -1,12 +1,12 @@
 //! NCCL: communicators, and what their ranks are asked to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use highwater_driver::communicator::{CODE_BYTES, PIECE_BYTES, PIECES, PINNED_BYTES, STREAMS_BYTES};
+use highwater_driver::communicator::{CODE_BYTES, Link, PINNED_BYTES, STREAMS_BYTES, TABLE_BYTES, tables};
 
 use crate::answers::answers;
 use crate::clock;
@@ -40,61 +40,130 @@ impl UniqueId {
     }
 }
 
-/// By handle: the communicators, and the devices that their buffers are on.
-static COMMUNICATORS: Mutex<BTreeMap<usize, (Communicator, usize)>> = Mutex::new(BTreeMap::new());
-
-fn communicators() -> MutexGuard<'static, BTreeMap<usize, (Communicator, usize)>> {
-    COMMUNICATORS.lock().unwrap_or_else(PoisonError::into_inner)
+/// A communicator, and its memory.
+struct Held {
+    communicator: Communicator,
+    /// The device that its buffers are on.
+    device: usize,
+    /// How many there are: their handles follow one another.
+    buffers: u64,
+    bytes: u64,
+    links: BTreeSet<Link>,
 }
 
-fn add(out: Out<usize>, communicator: Communicator, function: &'static str) -> Status {
-    let device = usize::try_from(communicator.device).unwrap_or(0);
-    if !memory::take(device, PIECES * PIECE_BYTES) {
-        return ranks::fail("there is no memory for the buffers of another communicator");
-    }
-    let handle = {
-        let mut communicators = communicators();
-        let handle = communicators.last_key_value().map_or(0x7000_0000, |(&last, _)| last + 0x100);
-        communicators.insert(handle, (communicator, device));
-        handle
-    };
-    note_buffers((LIBRARY, function), handle, device);
-    out.put(handle);
-    SUCCESS
+/// By handle.
+static COMMUNICATORS: Mutex<BTreeMap<usize, Held>> = Mutex::new(BTreeMap::new());
+
+fn communicators() -> MutexGuard<'static, BTreeMap<usize, Held>> {
+    COMMUNICATORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const LIBRARY: &str = "libnccl.so";
 
-/// Handles of `cuMemCreate` that the program never sees: above those that it does.
-fn pieces_of(handle: usize) -> impl Iterator<Item = u64> {
-    let first = (handle as u64) << 32;
-    first..first + PIECES
+fn add(out: Out<usize>, communicator: Communicator, function: &'static str) -> Status {
+    let device = usize::try_from(communicator.device).unwrap_or(0);
+    let ranks = communicator.ranks;
+    let handle = {
+        let mut communicators = communicators();
+        let handle = communicators.last_key_value().map_or(0x7000_0000, |(&last, _)| last + 0x100);
+        communicators.insert(handle, Held { communicator, device, buffers: 0, bytes: 0, links: BTreeSet::new() });
+        handle
+    };
+    let maker = (LIBRARY, function);
+    if !take_buffers(handle, &[(tables(ranks), TABLE_BYTES)], maker) {
+        communicators().remove(&handle);
+        return ranks::fail("there is no memory for the buffers of another communicator");
+    }
+    note_beside(maker, handle, device);
+    out.put(handle);
+    SUCCESS
 }
 
-/// Notes the memory that comes with a communicator.
-fn note_buffers(maker: Maker, handle: usize, device: usize) {
+/// The handle of `cuMemCreate` of a buffer, which the program never sees: above those that it does.
+fn handle_of_buffer(communicator: usize, buffer: u64) -> u64 {
+    ((communicator as u64) << 32) + buffer
+}
+
+/// Takes buffers for a communicator, so many of such a size each; false if there is not so much memory.
+fn take_buffers(handle: usize, wanted: &[(u64, u64)], maker: Maker) -> bool {
+    let count: u64 = wanted.iter().map(|(count, _)| count).sum();
+    let bytes: u64 = wanted.iter().map(|(count, each)| count * each).sum();
+    let Some(device) = communicators().get(&handle).map(|held| held.device) else { return true };
+    if !memory::take(device, bytes) {
+        return false;
+    }
+    let first = {
+        let mut communicators = communicators();
+        let Some(held) = communicators.get_mut(&handle) else { return true };
+        held.bytes += bytes;
+        held.buffers += count;
+        held.buffers - count
+    };
+    let sizes = wanted.iter().flat_map(|&(count, each)| (0..count).map(move |_| each));
+    for (buffer, each) in (first..).zip(sizes) {
+        let created = Event::new(ledger::Kind::Create, device, handle_of_buffer(handle, buffer), each);
+        ledger::made_by(maker, created);
+    }
+    true
+}
+
+/// Notes the memory that comes with a communicator beside its buffers.
+fn note_beside(maker: Maker, handle: usize, device: usize) {
     static HAS_CODE: AtomicBool = AtomicBool::new(false);
     if !HAS_CODE.swap(true, Ordering::Relaxed) && memory::take(device, CODE_BYTES) {
         ledger::made_by(maker, Event::new(ledger::Kind::Module, device, 0, CODE_BYTES));
-        ledger::made_by(
-            maker,
-            Event { device: ledger::HOST, ..Event::new(ledger::Kind::Host, 0, handle as u64, PINNED_BYTES) },
-        );
     }
+    let pinned = Event::new(ledger::Kind::Host, 0, handle as u64, PINNED_BYTES);
+    ledger::made_by(maker, Event { device: ledger::HOST, ..pinned });
     if memory::take(device, STREAMS_BYTES) {
         ledger::made_by(maker, Event::new(ledger::Kind::Stream, device, 0, STREAMS_BYTES));
     }
-    for piece in pieces_of(handle) {
-        ledger::made_by(maker, Event::new(ledger::Kind::Create, device, piece, PIECE_BYTES));
+}
+
+/// Connects a communicator's rank with others, unless it is: as NCCL does, when a call needs it.
+fn connect(handle: usize, wanted: impl IntoIterator<Item = Link>, function: &'static str) -> Result<(), Status> {
+    static HAS_LOCAL: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+    let (missing, device) = {
+        let mut communicators = communicators();
+        let Some(held) = communicators.get_mut(&handle) else { return Ok(()) };
+        // A rank alone copies.
+        let wanted = wanted.into_iter().filter(|_| held.communicator.ranks > 1);
+        let missing: Vec<Link> = wanted.filter(|&link| held.links.insert(link)).collect();
+        (missing, held.device)
+    };
+    for link in missing {
+        if !take_buffers(handle, link.buffers(), (LIBRARY, function)) {
+            return Err(ranks::fail("there is no memory for the buffers of a communicator's connections"));
+        }
+        let has_local = &HAS_LOCAL[usize::from(link != Link::Ring)];
+        if !has_local.swap(true, Ordering::Relaxed) && memory::take(device, link.local_bytes()) {
+            ledger::note(Event::new(ledger::Kind::Launch, device, 0, link.local_bytes()));
+        }
     }
+    Ok(())
+}
+
+/// The links of an exchange with every other rank.
+///
+/// Ranks of other hosts share buffers for the network, which were not measured: a group that does not fit on one host takes none.
+fn all_peers(handle: usize) -> Vec<Link> {
+    let communicator = of(handle);
+    let fits = usize::try_from(communicator.ranks).is_ok_and(|ranks| ranks <= settings::get().devices);
+    let peers = (0..communicator.ranks).filter(|&peer| fits && peer != communicator.rank);
+    peers.flat_map(|peer| [Link::To(peer), Link::From(peer)]).collect()
+}
+
+/// The link of a message, as that of [`all_peers`].
+fn peer(handle: usize, link: Link) -> Option<Link> {
+    all_peers(handle).into_iter().find(|&of| of == link)
 }
 
 /// A communicator and its buffers go.
 fn remove(handle: usize) {
-    let Some((_, device)) = communicators().remove(&handle) else { return };
-    memory::give(device, PIECES * PIECE_BYTES);
-    for piece in pieces_of(handle) {
-        ledger::note(Event::new(ledger::Kind::Release, device, piece, 0));
+    let Some(held) = communicators().remove(&handle) else { return };
+    memory::give(held.device, held.bytes);
+    for buffer in 0..held.buffers {
+        ledger::note(Event::new(ledger::Kind::Release, held.device, handle_of_buffer(handle, buffer), 0));
     }
 }
 
@@ -107,7 +176,7 @@ fn join(out: Out<usize>, ranks: i32, id: &UniqueId, rank: i32, function: &'stati
 
 fn of(handle: usize) -> Communicator {
     let alone = Communicator { ranks: 1, rank: 0, device: 0, meeting: None };
-    communicators().get(&handle).map_or(alone, |(communicator, _)| communicator.clone())
+    communicators().get(&handle).map_or(alone, |held| held.communicator.clone())
 }
 
 /// A collective without a root.
@@ -122,8 +191,14 @@ fn of_all(
     communicator: usize,
     stream: u64,
 ) -> Status {
+    let connected = match kind {
+        Kind::AllToAll => connect(communicator, all_peers(communicator), "ncclAlltoAll"),
+        Kind::AllGather => connect(communicator, [Link::Ring], "ncclAllGather"),
+        Kind::ReduceScatter => connect(communicator, [Link::Ring], "ncclReduceScatter"),
+        _ => connect(communicator, [Link::Ring], "ncclAllReduce"),
+    };
     let call = Call { kind, from: from.address(), to, count, element, operation, root: -1 };
-    ranks::call(&of(communicator), call, stream)
+    connected.map_or_else(|status| status, |()| ranks::call(&of(communicator), call, stream))
 }
 
 answers! {
@@ -218,12 +293,14 @@ answers! {
 
     fn ncclReduce(from: In, to: usize, count: usize, kind: i32, operation: i32, root: i32, communicator: usize, stream: u64) -> Status {
         let call = Call { kind: Kind::Reduce, from: from.address(), to, count, element: kind, operation, root };
-        ranks::call(&of(communicator), call, stream)
+        let connected = connect(communicator, [Link::Ring], "ncclReduce");
+        connected.map_or_else(|status| status, |()| ranks::call(&of(communicator), call, stream))
     }
 
     fn ncclBroadcast(from: In, to: usize, count: usize, kind: i32, root: i32, communicator: usize, stream: u64) -> Status {
         let call = Call { kind: Kind::Broadcast, from: from.address(), to, count, element: kind, operation: 0, root };
-        ranks::call(&of(communicator), call, stream)
+        let connected = connect(communicator, [Link::Ring], "ncclBroadcast");
+        connected.map_or_else(|status| status, |()| ranks::call(&of(communicator), call, stream))
     }
 
     fn ncclBcast(at: In, count: usize, kind: i32, root: i32, communicator: usize, stream: u64) -> Status {
@@ -232,12 +309,14 @@ answers! {
 
     fn ncclSend(from: In, count: usize, kind: i32, to: i32, communicator: usize, stream: u64) -> Status {
         clock::exchange(stream, count as u64 * 2);
-        ranks::send(&of(communicator), from.address(), count, kind, to)
+        let connected = connect(communicator, peer(communicator, Link::To(to)), "ncclSend");
+        connected.map_or_else(|status| status, |()| ranks::send(&of(communicator), from.address(), count, kind, to))
     }
 
     fn ncclRecv(to: usize, count: usize, kind: i32, from: i32, communicator: usize, stream: u64) -> Status {
         clock::exchange(stream, count as u64 * 2);
-        ranks::receive(&of(communicator), to, count, kind, from)
+        let connected = connect(communicator, peer(communicator, Link::From(from)), "ncclRecv");
+        connected.map_or_else(|status| status, |()| ranks::receive(&of(communicator), to, count, kind, from))
     }
 
     /// An operation of the program's own: 5 is the first number that is none of NCCL's.
@@ -278,6 +357,32 @@ mod tests {
         assert_eq!(number, 4);
         assert_eq!(ncclCommUserRank(handle, out(&mut number)), SUCCESS);
         assert_eq!(number, 2);
+    }
+
+    /// Its buffers: how many, and their bytes.
+    fn held(handle: usize) -> (u64, u64) {
+        let communicators = communicators();
+        (communicators[&handle].buffers, communicators[&handle].bytes >> 20)
+    }
+
+    #[test]
+    fn a_rank_connects_when_a_call_needs_it() {
+        let (mut alone, mut pair) = (0, 0);
+        assert_eq!(ncclCommInitRank(out(&mut alone), 1, UniqueId([0; 128]), 0), SUCCESS);
+        assert_eq!(ncclAllReduce(In::at(0), 0, 2, 2, 0, alone, 0), SUCCESS);
+        assert_eq!(held(alone), (194, 388));
+        assert_eq!(ncclCommInitRank(out(&mut pair), 2, UniqueId([0; 128]), 0), SUCCESS);
+        assert_eq!(held(pair), (98, 196));
+        for _ in 0..2 {
+            assert_eq!(ncclBroadcast(In::at(0), 0, 2, 2, 0, pair, 0), SUCCESS);
+            assert_eq!(held(pair), (146, 484));
+        }
+        // One device: the other rank is on another host, whose messages come by the network.
+        assert_eq!(ncclSend(In::at(0), 2, 2, 1, pair, 0), SUCCESS);
+        assert_eq!(held(pair), (146, 484));
+        for handle in [alone, pair] {
+            assert_eq!(ncclCommDestroy(handle), SUCCESS);
+        }
     }
 
     #[test]

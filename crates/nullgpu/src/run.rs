@@ -148,6 +148,9 @@ pub struct Process {
     /// Whether `torch.backends.cudnn.benchmark` was on at the end.
     #[serde(default)]
     pub benchmarked: bool,
+    /// Modules that the program imported which compute on the processor here, and on the GPU elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_gpu: Vec<String>,
     /// Whether memory would be free later if streams finished later, in a run in which they finish at once.
     #[serde(default)]
     pub timing_decides: bool,

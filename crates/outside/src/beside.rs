@@ -65,7 +65,7 @@ impl Timeline<'_> {
         let mut blocks = Blocks::default();
         let mut state = State::default();
         let mut latest = 0;
-        for (row, (event, owner)) in self.events().enumerate() {
+        for (row, (event, owner)) in self.rows().enumerate() {
             // Threads note their events a little out of order.
             latest = event.time_ns.max(latest);
             let before = moments;

@@ -291,6 +291,13 @@ impl Recording {
         rows.into_iter().find(|&row| self.about.libraries.get(row).is_some_and(|path| !is_between(path)))
     }
 
+    /// The native frames of an event, innermost first: library and function. Named ranges are none.
+    pub fn native(&self, event: &Event) -> impl Iterator<Item = (&str, &str)> {
+        let stack = self.about.stacks.get(event.stack as usize).map_or(&[][..], Vec::as_slice);
+        let named = stack.iter().filter_map(|site| Some((self.about.libraries.get(site.0 as usize)?.as_str(), site)));
+        named.filter(|(library, _)| *library != SCOPES).map(|(library, site)| (library, site.1.as_str()))
+    }
+
     /// The Python stack of an event.
     pub fn python(&self, event: &Event) -> Option<&PythonStack> {
         self.about.python.get(event.python as usize)
@@ -317,8 +324,11 @@ impl Recording {
     /// The operator of PyTorch in an event's native stack, such as `aten::mm`.
     pub fn operator(&self, event: &Event) -> Option<String> {
         let stack = self.about.stacks.get(event.stack as usize)?;
-        // `at::_ops::mm::call`, mangled: `_ZN2at4_ops2mm4call…`.
+        // `at::_ops::mm::call(…)`, as Nsight Systems has it, or mangled: `_ZN2at4_ops2mm4call…`.
         stack.iter().find_map(|Site(_, symbol)| {
+            if let Some(rest) = symbol.strip_prefix("at::_ops::") {
+                return rest.split_once("::").map(|(name, _)| format!("aten::{name}"));
+            }
             let rest = symbol.strip_prefix("_ZN2at4_ops")?;
             let digits = rest.find(|c: char| !c.is_ascii_digit())?;
             let length: usize = rest[..digits].parse().ok()?;

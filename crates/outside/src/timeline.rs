@@ -113,8 +113,13 @@ impl<'r> Timeline<'r> {
     }
 
     /// The events, each with a row of the owners.
-    pub(crate) fn events(&self) -> impl Iterator<Item = (&'r Event, u32)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'r Event, u32)> {
         self.recording.events.iter().zip(self.by_event.iter().copied())
+    }
+
+    /// The events, each with the owner of the memory that it makes.
+    pub fn events(&self) -> impl Iterator<Item = (&'r Event, &Owner)> {
+        self.rows().map(|(event, owner)| (event, &self.owners[owner as usize]))
     }
 
     /// The recording.

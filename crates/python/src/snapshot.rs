@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use highwater_analysis::{Analysis, analyse};
 use highwater_answers::WhatIf;
 use highwater_cli::texts;
+use highwater_documents::columns::with_calls;
 use highwater_documents::{FrameView, report};
 use highwater_export::parquet::{self, Target};
 use highwater_snapshot::{StackId, Unpacking};
@@ -235,7 +236,10 @@ impl Snapshot {
         let page = py.detach(|| {
             let mut page = Vec::new();
             let options = PageOptions { what_if, ..PageOptions::default() };
-            write_page(&mut page, self.analysis(), name, &options, &Watch::default()).map(|()| page)
+            let drawn = with_calls(self.analysis().snapshot);
+            let analysed = drawn.as_ref().map(analyse);
+            let analysis = analysed.as_ref().unwrap_or_else(|| self.analysis());
+            write_page(&mut page, analysis, name, &options, &Watch::default()).map(|()| page)
         });
         let page =
             page.map_err(|error| Failure::new(format!("the page cannot be made: {error}"), "please report it"))?;

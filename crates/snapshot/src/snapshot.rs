@@ -230,6 +230,19 @@ impl Snapshot {
         if id == PoolId::MISSING { (0, 0) } else { self.pools[id.index()] }
     }
 
+    /// The action of this name, which is added to the unknown ones if it is new.
+    pub fn action_named(&mut self, name: &str) -> crate::Action {
+        if let Some(known) = crate::Action::from_name(name) {
+            return known;
+        }
+        let name = self.strings.intern(name);
+        let row = self.unknown_actions.iter().position(|&known| known == name).unwrap_or_else(|| {
+            self.unknown_actions.push(name);
+            self.unknown_actions.len() - 1
+        });
+        crate::Action::other(row)
+    }
+
     /// The name of an action.
     pub fn action_name(&self, action: crate::Action) -> &str {
         match action.unknown() {

@@ -13,11 +13,11 @@ use std::time::SystemTime;
 
 use axum::http::StatusCode;
 use highwater_problem::Problem;
-use highwater_snapshot::open_file;
+use highwater_snapshot::{Snapshot, Unpacking, open_file};
 use tokio::sync::watch;
 
 use crate::outline::Outline;
-use crate::reader::{Gate, Purpose, Reading, Shown, Treatment, start};
+use crate::reader::{Gate, Purpose, Reading, Shown, Treatment, snapshot_of, start};
 use crate::refusal::Refusal;
 
 /// More files than a page has room for.
@@ -89,6 +89,8 @@ pub(crate) struct Shelf {
     open: Mutex<VecDeque<Arc<Shelved>>>,
     gate: Arc<Gate>,
     treatment: Treatment,
+    /// The snapshot of the run that a profile of Nsight Systems is of.
+    with: Option<PathBuf>,
 }
 
 /// Either of what can be read.
@@ -120,9 +122,9 @@ impl Read for Source {
 
 impl Shelf {
     /// An empty one. As many files are read at once as there are cores.
-    pub(crate) fn new(treatment: Treatment) -> Self {
+    pub(crate) fn new(treatment: Treatment, with: Option<PathBuf>) -> Self {
         let places = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { files: RwLock::default(), open: Mutex::default(), gate: Arc::new(Gate::new(places)), treatment }
+        Self { files: RwLock::default(), open: Mutex::default(), gate: Arc::new(Gate::new(places)), treatment, with }
     }
 
     /// Begins to read a file; `-` is standard input. The first ones stay open.
@@ -178,7 +180,9 @@ impl Shelf {
         open: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
     ) -> Arc<Shelved> {
         let (made, shown) = watch::channel(None);
-        start(name.clone(), self.treatment, None, Purpose::Show(made), open);
+        let (named, unpacking) = (name.clone(), self.treatment.unpacking);
+        let read = move || open().and_then(|bytes| snapshot_of(bytes, &named, unpacking));
+        start(name.clone(), self.treatment, None, Purpose::Show(made), read);
         let shown = Mutex::new(Some(shown));
         Arc::new(Shelved {
             name,
@@ -201,6 +205,7 @@ impl Shelf {
         let (made, reading) = watch::channel(None);
         let (name, path, stamp) = (file.name.clone(), path.to_owned(), Arc::clone(&file.stamp));
         let taken = Arc::clone(&file.taken);
+        let (with, unpacking) = (self.with.clone(), self.treatment.unpacking);
         start(file.name.clone(), self.treatment, gate.cloned(), purpose(made), move || {
             let opened = open_file(&path).map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))?;
             let now = opened.metadata().ok().map(|metadata| Stamp::of(&metadata));
@@ -213,7 +218,10 @@ impl Shelf {
                 .hint("stop `highwater view` and start it again"));
             }
             *stamp = now;
-            Ok(Source::File { file: opened, taken, is_text: None })
+            if highwater_nsight::is_profile(&path) {
+                return profile(&path, with.as_deref(), unpacking);
+            }
+            snapshot_of(Source::File { file: opened, taken, is_text: None }, &name, unpacking)
         });
         reading
     }
@@ -365,6 +373,16 @@ impl Shelved {
         let changed_on_disk = stamp.is_some() && now.is_some_and(|now| now != stamp);
         FileView { id, name: self.name.clone(), bytes: stamp.map(|stamp| stamp.bytes), state, changed_on_disk, problem }
     }
+}
+
+/// A profile of Nsight Systems, on the clock of a snapshot of the same run if there is one.
+fn profile(path: &Path, with: Option<&Path>, unpacking: Unpacking) -> Result<Snapshot, Refusal> {
+    let Some(with) = with else { return Ok(highwater_nsight::read(path)?) };
+    let named = format!("`{}`", with.display());
+    let opened = open_file(with).map_err(|error| error.problem(&named))?;
+    let mut snapshot = Snapshot::read_with(opened, unpacking).map_err(|error| error.problem(&named))?;
+    highwater_nsight::read_beside(path, &mut snapshot)?;
+    Ok(snapshot)
 }
 
 /// What a reading ends with.

@@ -13,7 +13,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::{Analysis, StackClasses, analyse_with};
-use highwater_documents::columns::{self, Columns, Encoding, columns};
+use highwater_documents::columns::{self, Columns, Encoding, columns, with_calls};
 use highwater_documents::{explain, report};
 use highwater_snapshot::{Snapshot, Unpacking};
 use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel};
@@ -189,24 +189,28 @@ pub(crate) struct Treatment {
     pub(crate) unpacking: Unpacking,
 }
 
+/// The snapshot in some bytes; messages call them `name`.
+///
+/// # Errors
+/// If nothing of one can be read.
+pub(crate) fn snapshot_of(bytes: impl Read, name: &str, unpacking: Unpacking) -> Result<Snapshot, Refusal> {
+    Snapshot::read_with(bytes, unpacking).map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))
+}
+
 /// Begins to read in a thread of its own.
-pub(crate) fn start<R: Read>(
+pub(crate) fn start(
     name: String,
     treatment: Treatment,
     gate: Option<Arc<Gate>>,
     purpose: Purpose,
-    open: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
+    read: impl FnOnce() -> Result<Snapshot, Refusal> + Send + 'static,
 ) {
     let thread = thread::Builder::new().name(format!("read {name}"));
     let spawned = thread.spawn({
         let purpose = purpose.clone();
         move || {
             let permit = gate.as_ref().map(Gate::enter);
-            let read = open().and_then(|bytes| {
-                let read = Snapshot::read_with(bytes, treatment.unpacking);
-                read.map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))
-            });
-            match (read.and_then(|snapshot| chosen(snapshot, &name, treatment)), purpose) {
+            match (read().and_then(|snapshot| chosen(snapshot, &name, treatment)), purpose) {
                 (Ok((snapshot, classes)), Purpose::Show(made)) => {
                     let recording = Recording::new(snapshot, |snapshot| analysed(snapshot, classes, treatment));
                     let recording = Arc::new(recording);
@@ -234,7 +238,8 @@ pub(crate) fn start<R: Read>(
 }
 
 /// The snapshot as it shall be shown, and what its frames said before.
-fn chosen(mut snapshot: Snapshot, name: &str, treatment: Treatment) -> Result<(Snapshot, StackClasses), Refusal> {
+fn chosen(snapshot: Snapshot, name: &str, treatment: Treatment) -> Result<(Snapshot, StackClasses), Refusal> {
+    let mut snapshot = with_calls(&snapshot).unwrap_or(snapshot);
     snapshot.check_device(&format!("`{name}`"), treatment.device)?;
     let classes = StackClasses::new(&snapshot);
     if treatment.redact {

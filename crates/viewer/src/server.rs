@@ -27,6 +27,8 @@ pub struct Options {
     pub redact: bool,
     /// How much compressed files may become.
     pub unpacking: Unpacking,
+    /// A snapshot of the run that a profile of Nsight Systems is of: both are on one clock.
+    pub with: Option<PathBuf>,
     /// What the calculator begins with: see [`write_calculator`](crate::write_calculator).
     pub inputs: Vec<(String, String)>,
 }
@@ -67,7 +69,7 @@ impl Viewer {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(listen)?;
         let port = listener.local_addr().map_err(listen)?.port();
         let token = Token::new().map_err(|source| Error::Token { source })?;
-        let shelf = Shelf::new(Treatment { device, redact, unpacking });
+        let shelf = Shelf::new(Treatment { device, redact, unpacking }, options.with.clone());
         for file in files {
             shelf.add_path(file);
         }

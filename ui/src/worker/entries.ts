@@ -34,6 +34,7 @@ export interface EntryLine {
 /** The entries from `from` up to and without `to`. */
 export async function entryLines(session: Session, from: number, to: number): Promise<EntryLine[]> {
   const [others, stacks, frees] = await Promise.all([othersOf(session), session.stacks(), freesOf(session)]);
+  const otherActions = session.request.manifest.other_actions ?? [];
   const told: ({entry: number; other: number} | {entry: number; action: string; row: number})[] = [];
   for (let entry = from; entry < Math.min(to, session.device.entries); entry++) {
     const other = others.place.get(entry);
@@ -54,7 +55,7 @@ export async function entryLines(session: Session, from: number, to: number): Pr
     const {action, address, size, stack, free} = others;
     return {
       entry,
-      action: ACTIONS[action[other]] ?? 'unknown action',
+      action: ACTIONS[action[other]] ?? otherActions[action[other] - ACTIONS.length] ?? 'unknown action',
       bytes: size[other],
       ...(address[other] > 0 ? {address: address[other]} : {}),
       site: stacks.describeSite(stacks.sites[stack[other]]),

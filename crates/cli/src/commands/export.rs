@@ -169,7 +169,7 @@ impl Args {
 
     /// The page with all of it.
     fn export_page(&self) -> anyhow::Result<()> {
-        let (snapshot, classes) = self.input.read_with(StackClasses::new)?;
+        let (snapshot, classes) = self.input.read_drawn(StackClasses::new)?;
         let mut analysis = highwater_analysis::analyse_with(&snapshot, classes);
         analysis.devices.retain(|device| self.input.device.is_none_or(|wanted| device.device == wanted));
         let what_if = match (self.what_if, self.no_what_if) {

@@ -19,12 +19,17 @@ use crate::units::counted;
 #[command(after_long_help = "Examples:
   highwater view run.pickle
   highwater view job/                       all snapshots of a folder
+  highwater view profile.sqlite --with run.pickle
   highwater view run.pickle --no-open --port 8123
       over SSH, prints the command that forwards the port")]
 pub(crate) struct Args {
-    /// Snapshots: pickle, JSON or HTML page, gzipped or not; a directory stands for those in it; `-` reads standard input
+    /// Snapshots: pickle, JSON or HTML page, gzipped or not; or SQLite exports of Nsight Systems; a directory stands for its
+    /// files; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// A snapshot of the same run as a profile of Nsight Systems: both are shown on one clock
+    #[arg(long, value_name = "SNAPSHOT")]
+    with: Option<PathBuf>,
     /// The port to listen on [default: a free one]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -50,11 +55,19 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// If a file is not there, nothing of any file can be shown, or the port is taken.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let files = files(&args.files)?;
+    if args.with.is_some() && !matches!(&files[..], [file] if highwater_nsight::is_profile(file)) {
+        return Err(Problem::new("`--with` needs one file, which Nsight Systems wrote")
+            .hint(
+                "give the profile, and after `--with` the snapshot: `highwater view profile.sqlite --with run.pickle`",
+            )
+            .into());
+    }
     let options = Options {
         port: args.port,
         device: args.device,
         redact: args.redact,
         unpacking: args.size.unpacking(),
+        with: args.with.clone(),
         ..Options::default()
     };
     let viewer = Viewer::open(&files, &options).map_err(Problem::from)?;
@@ -119,12 +132,6 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
     for path in named {
         if path.is_dir() {
             files.extend(snapshots_in(path)?);
-        } else if highwater_nsight::is_profile(path) {
-            let named = input::name(path);
-            return Err(Problem::new(format!(
-                "{named} is a profile of Nsight Systems, which the viewer does not draw"
-            ))
-            .hint(format!("`highwater report {}` shows the memory in it", path.display())));
         } else if path != Path::new("-") {
             highwater_snapshot::open_file(path).map_err(|error| error.problem(&input::name(path)))?;
             files.push(path.clone());

@@ -55,7 +55,7 @@ fn work(work: &[WorkView]) -> Option<String> {
 fn imitated(card: &str) -> String {
     format!(
         "The {card} was imitated: the context, kernels, streams and the handles of cuBLAS, cuDNN and cuSOLVER count as on an H100 and H200 \
-         (driver 580, CUDA 13.0), and each of NCCL's communicators as one of a single rank, so larger groups need more."
+         (driver 580, CUDA 13.0), and NCCL's communicators as on two GPUs of one host: larger groups may need more."
     )
 }
 

@@ -192,6 +192,44 @@ fn a_bad_file_among_good_ones_is_said_and_the_others_are_shown() {
     assert!(said.starts_with("error: `bad.pickle` is not a memory snapshot\n  caused by: "), "{said}");
 }
 
+/// The first device of a manifest.
+fn device(manifest: &str) -> serde_json::Value {
+    let manifest: serde_json::Value = serde_json::from_str(manifest).expect("JSON");
+    manifest["devices"][0].clone()
+}
+
+fn names<'d>(device: &'d serde_json::Value, of: &str) -> Vec<&'d str> {
+    let all = device["scopes"].as_array().expect("scopes");
+    all.iter().map(|scope| scope["name"].as_str().expect("text")).filter(|name| name.starts_with(of)).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_profile_of_nsight_systems_has_its_calls_as_entries() {
+    let viewing = Viewing::new(&["../nsight/2025.sqlite"]);
+    let manifest = viewing.get("api/files/0/manifest");
+    let alone = device(&manifest);
+    assert!(alone["entries"].as_u64() > Some(20), "{alone}");
+    assert_eq!(alone["outside"]["peak"]["bytes"], 562 << 20, "{alone}");
+    assert_eq!(names(&alone, "step"), ["step 0", "step 1"], "the third allocates nothing");
+    assert!(alone["headline"].as_str().expect("text").starts_with("The driver gave at most 562.00 MiB"), "{alone}");
+    assert!(manifest.contains("\"driver: device\""), "{manifest}");
+    assert_eq!(viewing.interrupt().0, Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_profile_beside_its_snapshot_is_on_the_snapshots_entries() {
+    let viewing = Viewing::new(&["../nsight/2025.sqlite", "--with", "../nsight/2025.pickle.gz"]);
+    let both = device(&viewing.get("api/files/0/manifest"));
+    assert_eq!(both["entries"], 231);
+    assert_eq!(both["reserved_peak"]["bytes"], 234 << 20);
+    assert_eq!(both["outside"]["peak"]["bytes"], (562 - 234) << 20, "the rest of the card: {both}");
+    assert_eq!(names(&both, "step"), ["step 0", "step 1"]);
+    assert_eq!(names(&both, "Optimizer.step").len(), 3, "PyTorch's own: {both}");
+    assert_eq!(viewing.interrupt().0, Some(0));
+}
+
 #[test]
 fn what_cannot_be_viewed_is_said_as_elsewhere() {
     insta::assert_snapshot!(failure("view no_such_file.pickle --no-open"), @"
@@ -199,9 +237,9 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
       caused by: No such file or directory (os error 2)
     hint: check the path; `_dump_snapshot` writes to the program's working directory
     ");
-    insta::assert_snapshot!(failure("view ../nsight/2024.sqlite --no-open"), @"
-    error: `../nsight/2024.sqlite` is a profile of Nsight Systems, which the viewer does not draw
-    hint: `highwater report ../nsight/2024.sqlite` shows the memory in it
+    insta::assert_snapshot!(failure("view linear_forward.pickle.gz --with linear_forward.pickle.gz --no-open"), @"
+    error: `--with` needs one file, which Nsight Systems wrote
+    hint: give the profile, and after `--with` the snapshot: `highwater view profile.sqlite --with run.pickle`
     ");
     insta::assert_snapshot!(failure("view README.md --no-open"), @r#"
     error: `README.md` is not a memory snapshot

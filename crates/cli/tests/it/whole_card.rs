@@ -92,6 +92,7 @@ fn pytorchs_part_is_what_the_snapshot_has_reserved() {
 fn findings_name_what_is_beside_pytorch() {
     for (name, expected) in [
         ("nccl", "NCCL holds 776.00 MiB in the communicators of 2 places"),
+        ("nccl_rank0", "NCCL holds 1.32 GiB in the communicators of 2 places"),
         ("cupy", "CuPy holds 396.00 MiB beside PyTorch"),
         ("jax", "JAX holds 2.25 GiB beside PyTorch"),
         ("pool", "ctypes holds 512.00 MiB beside PyTorch"),

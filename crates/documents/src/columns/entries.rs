@@ -47,7 +47,7 @@ pub(super) fn others(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Vec<(&
     let actions = entries.actions();
     vec![
         ("other_entry", Section::of_u32(&rows)),
-        ("other_action", column(&|row| actions[row].unknown().map_or(u32::from(actions[row].code()), |_| 255))),
+        ("other_action", column(&|row| actions[row].code().into())),
         ("other_address", doubles(&|row| double(entries.addresses()[row]))),
         ("other_size", doubles(&|row| double(entries.sizes_bytes()[row]))),
         ("other_stack", column(&|row| stack_row(snapshot, entries.stacks()[row], false))),

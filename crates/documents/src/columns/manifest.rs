@@ -43,6 +43,9 @@ pub struct Manifest {
     pub frames: usize,
     /// Number of distinct stacks, the two that stand for none included.
     pub stacks: usize,
+    /// The names of other actions than PyTorch's own, which have the codes after those.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_actions: Vec<String>,
     /// The sections of the whole file.
     pub sections: Sections,
     /// The device that the page opens on: the one that the report leads with.

@@ -3,6 +3,7 @@
 //! A row a lifetime, a segment, a piece of one, or an entry; names and texts are rows of tables. Nothing is made twice: what
 //! the report says, the page reads from the report.
 
+mod calls;
 mod curves;
 mod entries;
 mod heat;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 
 use highwater_snapshot::PoolId;
 
+pub use calls::with_calls;
 pub use curves::{CurveView, CurvesView, curves};
 pub use heat::{HeatDeviceView, HeatView, heat};
 pub use manifest::{
@@ -108,6 +110,7 @@ pub fn columns(analysis: &Analysis<'_>, name: &str, options: &Options) -> Column
         what_if_reason: None,
         frames: snapshot.frames.len(),
         stacks: snapshot.stacks.len() + stacks::WITHOUT_STACK,
+        other_actions: snapshot.unknown_actions.iter().map(|&name| snapshot.text(name).to_owned()).collect(),
         sections: infos,
         opens_on: analysis.leading().map(|device| device.device),
         devices,

@@ -1,7 +1,7 @@
 //! Memory outside PyTorch, as the viewer draws it, beside the driver's record followed call by call.
 
 use highwater_analysis::{Analysis, analyse};
-use highwater_documents::columns::{Columns, DeviceManifest, Options, columns, heat};
+use highwater_documents::columns::{Columns, DeviceManifest, Options, columns, heat, with_calls};
 use highwater_outside::{Role, Timeline};
 use highwater_snapshot::Snapshot;
 use highwater_testkit::{json, open, recording, snapshots};
@@ -139,4 +139,24 @@ fn without_the_drivers_record_nothing_is_there() {
     assert!(columns.manifest.devices[0].outside.is_none());
     assert!(columns.sections.keys().all(|name| !name.contains("outside")));
     assert!(heat(&analysis).devices[0].bytes.keys().all(|name| !name.starts_with("outside")));
+}
+
+#[test]
+fn a_device_that_only_the_driver_knows_has_its_calls_as_entries() {
+    let known = open("whole_card/pool");
+    assert!(with_calls(&known).is_none(), "PyTorch's history has its device");
+    let mut snapshot = Snapshot::empty();
+    snapshot.extras = known.extras.clone();
+    let with = with_calls(&snapshot).unwrap();
+    let analysis = analyse(&with);
+    let recording = analysis.driver.as_ref().unwrap();
+    let calls = recording.events.iter().filter(|event| event.device == 0).count();
+    let columns = columns(&analysis, "", &Options::default());
+    let device = &columns.manifest.devices[0];
+    assert_eq!(device.entries, calls);
+    assert_eq!(drawn(&columns, device), followed(&analysis, 0));
+    assert_eq!(device.reserved_peak.bytes, 2 << 20, "PyTorch's segment");
+    assert!(columns.manifest.other_actions.contains(&"driver: create".to_owned()));
+    // A copy of the snapshot as it is has nothing more.
+    assert!(with_calls(&with).is_none());
 }

@@ -33,12 +33,14 @@ fn bytes(total: &OwnerTotal) -> u64 {
     u64::try_from(total.bytes).unwrap_or(0)
 }
 
-/// Bytes and number of a library's live allocations by the program's line that made them, the most bytes first.
-fn by_line(timeline: &Timeline<'_>, total: &OwnerTotal, function: Option<&str>) -> Vec<(String, u64, usize)> {
+/// Bytes and number of a library's live allocations by the program's line that made them, the most bytes first; of all, or of those
+/// below a function whose name has one of some parts.
+fn by_line(timeline: &Timeline<'_>, total: &OwnerTotal, functions: &[&str]) -> Vec<(String, u64, usize)> {
     let recording = timeline.recording();
     let mut lines: BTreeMap<String, (u64, usize)> = BTreeMap::new();
     for event in &total.live {
-        if function.is_some_and(|wanted| !recording.function(event).is_some_and(|name| name.contains(wanted))) {
+        let is_below = |wanted: &&str| recording.function(event).is_some_and(|name| name.contains(wanted));
+        if !functions.is_empty() && !functions.iter().any(is_below) {
             continue;
         }
         let line = recording.python(event).and_then(|stack| stack.line());
@@ -69,7 +71,7 @@ fn library<'m>(moment: &'m Moment, name: &str) -> Option<&'m OwnerTotal> {
 pub(super) fn communicators(evidence: &Evidence<'_>) -> Option<Finding> {
     let (timeline, moment) = at_peak(evidence)?;
     let nccl = library(moment, "NCCL").filter(|total| bytes(total) >= WORTH_BYTES)?;
-    let made = by_line(timeline, nccl, Some("ncclCommInit"));
+    let made = by_line(timeline, nccl, &["ncclCommInit", "ncclCommSplit"]);
     if made.len() < 2 {
         return None;
     }
@@ -157,7 +159,7 @@ pub(super) fn second_allocator(evidence: &Evidence<'_>) -> Option<Finding> {
     let title = format!("{name} holds {} beside PyTorch", size(bytes(other)));
     let detail = format!(
         "at the card's peak, from the driver and not from PyTorch's allocator, so neither can use memory that the other keeps: {}",
-        told(&by_line(timeline, other, None))
+        told(&by_line(timeline, other, &[]))
     );
     let change = match name.as_str() {
         "CuPy" => {
@@ -185,7 +187,7 @@ pub(super) fn pinned(evidence: &Evidence<'_>) -> Option<Finding> {
     let title = format!("{} of the host's memory is pinned", size(all));
     let detail = format!(
         "the host cannot swap it or give it to others, and PyTorch keeps it for later transfers: {}",
-        told(&by_line(timeline, most, None))
+        told(&by_line(timeline, most, &[]))
     );
     Some(
         Finding::new("pinned-memory", Severity::Info, title, detail)
@@ -214,7 +216,7 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let title = format!("{} grows from {} to {}", total.owner.library, size(first), size(last));
     let detail = format!(
         "its allocations from the driver are more at each of {LOOKS} moments over the recording: {}",
-        told(&by_line(timeline, total, None))
+        told(&by_line(timeline, total, &[]))
     );
     Some(
         Finding::new("library-growth", Severity::Warning, title, detail)

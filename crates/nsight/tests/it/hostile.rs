@@ -20,6 +20,7 @@ fn refused(sql: &str) -> String {
 fn files_of_others_are_named() {
     assert!(refused("CREATE TABLE bookmarks (id INT);").contains("another program than Nsight Systems"));
     assert!(refused("CREATE TABLE StringIds (id INT, value TEXT);").contains("--cuda-memory-usage=true"));
+    assert!(refused(TABLE).contains("is empty"), "older releases make all tables");
     let without = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INT, bytes INT);";
     assert!(refused(without).contains("has no column `memKind`"));
 }

@@ -253,3 +253,24 @@ fn a_snapshot_of_the_same_run_has_its_segments_in_the_file() {
     let there = recording.events.iter().find(|event| event.kind == Kind::Device).unwrap();
     assert!((there.time_ns / 1000).abs_diff(trace.time_us(first).unwrap().unsigned_abs()) < 1000);
 }
+
+#[test]
+fn frames_without_a_name_and_operators_are_read_as_releases_write_them() {
+    // As Nsight Systems 2022.2 has them: an address for a symbol that is not resolved, and C++ as people write it.
+    let sql = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INT, globalPid INT, deviceId INT, contextId INT, address INT, pc INT,
+            bytes INT, memKind INT, memoryOperationType INT, name TEXT, correlationId INT);
+        INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (5, 16777216, 0, 1, 4096, 0, 2097152, 2, 0, '', 7);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId INT, globalTid INT, callchainId INT);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (7, 16777217, 1);
+        CREATE TABLE StringIds (id INT, value TEXT);
+        INSERT INTO StringIds VALUES (1, '/lib64/libcuda.so.525.105.17'), (2, '0x7fd99b6226b6'), (3, '/opt/libcudart.so.11.7.60'),
+            (4, 'cudaMalloc'), (5, '/opt/libcublas.so.12'), (6, '0x7fd990700588'), (7, '/opt/torch/lib/libtorch_cpu.so'),
+            (8, 'at::_ops::mm::call(at::Tensor const&, at::Tensor const&)');
+        CREATE TABLE CUDA_CALLCHAINS (id INT, symbol INT, module INT, unresolved INT, originalIP INT, stackDepth INT);
+        INSERT INTO CUDA_CALLCHAINS VALUES (1, 8, 7, NULL, 0, 3), (1, 6, 5, 1, 0, 2), (1, 4, 3, NULL, 0, 1), (1, 2, 1, 1, 0, 0);";
+    let recording = recording(&read(file(sql).path()).unwrap());
+    let event = &recording.events[0];
+    assert_eq!(recording.library(event), Some("/opt/libcublas.so.12"));
+    assert_eq!(recording.function(event), None, "an address is not a name");
+    assert_eq!(recording.operator(event).as_deref(), Some("aten::mm"));
+}

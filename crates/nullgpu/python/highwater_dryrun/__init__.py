@@ -7,9 +7,16 @@ uses CUDA leaves nothing behind. Nothing here imports torch: the parts begin whe
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 from highwater_dryrun import farewell, importing, settings
+
+
+_WITHOUT_CUPY = (
+    "CuPy cannot be used in a dry run: its own copy of CUDA's runtime needs NVIDIA's driver. "
+    "Run the program on a GPU with `highwater run --driver`, or make it do without CuPy"
+)
 
 
 def begin() -> None:
@@ -18,6 +25,9 @@ def begin() -> None:
     if wanted.launched_ranks > 1:
         farewell.begin()
     importing.after("torch", lambda _: _begin_with_torch(wanted))
+    importing.refuse("cupy", _WITHOUT_CUPY)
+    # It checks NVIDIA's libraries for itself, and would complain before it does the same.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if wanted.sandbox:
         importing.after("safetensors", _begin_sandbox)
     if wanted.fake_weights:

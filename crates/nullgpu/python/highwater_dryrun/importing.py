@@ -18,10 +18,29 @@ def after(name: str, then: Callable[[ModuleType], None]) -> None:
         sys.meta_path.insert(0, _Waiting(name, then))
 
 
+def refuse(name: str, why: str) -> None:
+    """Lets the program find a module, and not import it: whoever can do without it goes on."""
+
+    class Refusing(importlib.abc.Loader):
+        def create_module(self, spec: importlib.machinery.ModuleSpec) -> "ModuleType | None":
+            raise ImportError(why, name=name)
+
+        def exec_module(self, module: ModuleType) -> None:
+            raise ImportError(why, name=name)
+
+    sys.meta_path.insert(0, _Waiting(name, lambda _: None, lambda _: Refusing()))
+
+
 class _Waiting(importlib.abc.MetaPathFinder):
-    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        then: Callable[[ModuleType], None],
+        loader: "Callable[[importlib.abc.Loader], importlib.abc.Loader] | None" = None,
+    ) -> None:
         self._name = name
         self._then = then
+        self._loader = loader or (lambda loader: _Then(loader, self._imported))
         self._looking = False
 
     def find_spec(
@@ -36,7 +55,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
         finally:
             self._looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader, self._imported)
+            spec.loader = self._loader(spec.loader)
         return spec
 
     def _imported(self, module: ModuleType) -> None:

@@ -14,6 +14,8 @@ from highwater_dryrun import core, ranks
 
 _ROOM_BYTES = 4096
 """Of the file for word to the parent: ``Room`` in crates/nullgpu."""
+_WITHOUT_GPU = ("jax",)
+"""Modules that find no GPU in a dry run, and go on without."""
 
 
 @dataclass
@@ -71,6 +73,7 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
         "failed": asdict(failed) if failed is not None else None,
         "compiled": bool(getattr(sys.modules.get("torch._dynamo.utils"), "counters", {}).get("frames")),
         "benchmarked": bool(torch.backends.cudnn.benchmark),
+        "without_gpu": [name for name in _WITHOUT_GPU if name in sys.modules],
         "timing_decides": bool(core.library().highwater_nullgpu_timing_decides()),
         "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **what,

@@ -42,6 +42,10 @@ export interface Manifest {
    */
   opens_on?: number;
   /**
+   * The names of other actions than PyTorch's own, which have the codes after those.
+   */
+  other_actions?: string[];
+  /**
    * The sections of the whole file.
    */
   sections: {

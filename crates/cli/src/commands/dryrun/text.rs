@@ -386,6 +386,12 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
                 .to_owned(),
         );
     }
+    if !main.without_gpu.is_empty() {
+        caveats.push(format!(
+            "These ran on the processor, and their memory on the GPU is not counted: {}",
+            main.without_gpu.join(", ")
+        ));
+    }
     if !view.guessed_sizes.is_empty() {
         caveats.push(format!(
             "The scratch memory of these calls is unknown and counts as 0: {}",
