@@ -20,12 +20,12 @@ use crate::units::counted;
   highwater view run.pickle
   highwater view ranks/                         every snapshot in a directory, side by side
   highwater view profile.sqlite --with run.pickle
-      what Nsight Systems recorded of the run, on the clock of its snapshot
+      a profile of Nsight Systems, on the clock of the run's snapshot
   highwater view run.pickle --no-open --port 8123
       over SSH the browser stays closed, and the command that forwards the port is printed")]
 pub(crate) struct Args {
-    /// Snapshots: pickle, JSON, HTML page, or what Nsight Systems exports to SQLite, gzip'd or not; a directory stands for
-    /// those in it; `-` reads standard input
+    /// Snapshots: pickle, JSON or HTML page, gzip'd or not, or an SQLite export of Nsight Systems; a directory stands for
+    /// the snapshots in it; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// A snapshot of the run that a file of Nsight Systems is of: both are shown on one clock
