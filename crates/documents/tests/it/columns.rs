@@ -181,7 +181,7 @@ fn check_entries(device: &DeviceAnalysis<'_>, page: &Page<'_>, name: &str) {
     for id in device.entries.ids() {
         let e = u64::from(id.get());
         let want = device.entries.get(id);
-        let code = want.action.unknown().map_or(u64::from(want.action.code()), |_| 255);
+        let code = u64::from(want.action.code());
         let found = others.get(&e).copied().or_else(|| {
             let row = |row: usize, action: Action| (u64::from(action.code()), addresses[row], requested[row]);
             let alloc = begin.get(&e).map(|&at| row(at, Action::ALLOC));
