@@ -394,7 +394,7 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     {
         notes.push(format!(
             "PyTorch holds {}, more than the GPU's {}: the driver has moved a part to the host's memory (the fallback to \
-             system memory on Windows, or an APU), or an engine's sleep mode has given back memory that still counts",
+             system memory on Windows, or an APU), or an engine's sleep mode has released memory that still counts",
             size(held),
             size(capacity)
         ));

@@ -552,17 +552,24 @@ impl Pairing {
         for &row in &self.parameters {
             *there.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
         }
-        // A place that makes such blocks time and again makes outputs. The first of these comes with the workspace.
-        let mut made: FxHashMap<(StackId, u64), Vec<u32>> = FxHashMap::default();
-        let of_size = known.lifetimes.rows.iter().filter(|lifetime| WORKSPACES.contains(&lifetime.requested_bytes));
-        for lifetime in of_size.filter(|lifetime| lifetime.alloc().is_some()) {
-            let place = (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
-            made.entry(place).or_default().push(alloc(lifetime));
+        // A place that makes such blocks time and again makes outputs. A workspace comes right after the output of the operator that needs it;
+        // its segment may be reserved between the two.
+        let place = |lifetime: &Lifetime| (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
+        let rows = &known.lifetimes.rows;
+        let mut made: FxHashMap<(StackId, u64), usize> = FxHashMap::default();
+        for lifetime in rows.iter().filter(|lifetime| lifetime.alloc().is_some()) {
+            if WORKSPACES.contains(&lifetime.requested_bytes) {
+                *made.entry(place(lifetime)).or_default() += 1;
+            }
         }
-        let is_output = |lifetime: &Lifetime| {
-            let place = (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
-            let beside = |&other: &u32| other.abs_diff(alloc(lifetime)) == 1;
-            made.get(&place).is_some_and(|made| made.len() > 1 && !made.iter().any(beside))
+        let comes_with = |before: &Lifetime, lifetime: &Lifetime| {
+            let is_next = before.alloc().is_some() && alloc(lifetime).saturating_sub(alloc(before)) <= 2;
+            is_next && before.stack == lifetime.stack
+        };
+        let is_output = |row: usize, lifetime: &Lifetime| {
+            let before = row.checked_sub(1).and_then(|before| rows.get(before));
+            made.get(&place(lifetime)).is_some_and(|&made| made > 1)
+                && !before.is_some_and(|before| comes_with(before, lifetime))
         };
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let size = lifetime.requested_bytes;
@@ -574,7 +581,7 @@ impl Pairing {
             let may_be =
                 in_backward || matches!(origin, Origin::Module | Origin::Compiled | Origin::Program | Origin::Untold);
             let has_place = lifetime.alloc().is_some() && matches!(origin, Origin::Module | Origin::Program);
-            if !may_be || !known.is_kept(lifetime, in_backward) || (has_place && is_output(lifetime)) {
+            if !may_be || !known.is_kept(lifetime, in_backward) || (has_place && is_output(row, lifetime)) {
                 continue;
             }
             // As many gradients as parameters: none is a workspace.

@@ -174,6 +174,6 @@ fn bad_settings_and_cards_say_what_is_allowed() {
     ");
     insta::assert_snapshot!(failure("simulate multi_stream.pickle.gz --card rtx9090"), @"
     error: `rtx9090` is neither a size nor a known GPU
-    hint: give its memory, such as `24GiB`, or one of rtx4060, rtx3060, t4, v100, l4, a10g, a10, a30, rtx4090, rtx3090, rtx5090, a100-40, l40s, a6000, a100, h100, h200, b200
+    hint: give its memory, such as `24GiB`, or one of rtx4060, rtx3060, t4, rtx4080, v100, l4, a10g, a10, a30, rtx4090, rtx3090, rtx5090, a100-40, l40s, a6000, a100, h100, h100-nvl, rtxpro6000, gb10, h200, b200
     ");
 }

@@ -194,7 +194,7 @@ fn device_pool(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let growth = Step::new(
         "memory-growth",
         "let the framework allocate as it goes: by default it reserves most of the GPU at its start",
-        "what others hold then matters only where this program needs it",
+        "other processes then matter only if this program needs their memory",
     )
     .with("TF_FORCE_GPU_ALLOW_GROWTH=true (TensorFlow), XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX)");
     if bytes >= ABSURD_POOL_BYTES {
@@ -218,9 +218,9 @@ fn device_pool(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "TensorFlow's or JAX's allocator could not take {} from the driver{}",
         size(bytes),
         if is_start {
-            ": at its start it reserves most of what is free, and tries a tenth less each time, because others have a part of the GPU"
+            ": at its start it reserves most of the free memory, and other processes hold part of the GPU; each try requests a tenth less"
         } else {
-            ": the GPU was full, of other processes or of what this one already has"
+            ": other processes, or this one, had filled the GPU"
         }
     );
     let cause = if is_start { Cause::OtherProcess } else { Cause::TooBig };
