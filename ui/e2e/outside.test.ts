@@ -100,9 +100,11 @@ describe('a recording of the driver', () => {
   it('colours ranks by it', async () => {
     const viewer = await Viewer.open(served.browser, served.server.address);
     await viewer.page.goto(`${served.server.address}#view=ranks&ranks.form=heat+map&ranks.measure=outside`);
+    // Until then the canvas is still the timeline's.
+    const colours = viewer.page.getByLabel('Colour by').locator('option');
+    await expect.poll(() => colours.allInnerTexts()).toContain('outside PyTorch');
+    const measures = await colours.allInnerTexts();
     await viewer.page.waitForSelector('canvas[data-drawn]');
-    const measures = await viewer.page.getByLabel('Colour by').locator('option').allInnerTexts();
-    expect(measures).toContain('outside PyTorch');
     expect(measures).toContain('NCCL');
     expect(measures).toContain('cuBLAS');
     const canvas = viewer.page.locator('canvas[data-drawn]');
