@@ -105,7 +105,7 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let why = if is_pool {
         "its pool cannot grow: the maximum that the program set is reached, or the GPU is full"
     } else {
-        "the GPU is full, of this process or another"
+        "this process or another has filled the GPU"
     };
     let text = format!("RMM, the allocator of RAPIDS, could not allocate a buffer{}: {why}", asked(event));
     let spill = Step::new("managed-memory", "spill to the host's memory", "slower, but larger than the GPU")
@@ -120,8 +120,8 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         .with("dask_cudf.read_csv(...), byte_range=(start, size)");
     let raise = Step::new(
         "raise-limit",
-        "raise the pool's maximum, or leave it out: the pool then grows to what the GPU has",
-        "a pool without a maximum fails in the same words when others have the GPU",
+        "raise the pool's maximum, or leave it out: the pool then grows until the GPU is full",
+        "a pool without a maximum fails with the same words when other processes hold the GPU's memory",
     )
     .with("rmm.mr.PoolMemoryResource(upstream, initial_pool_size=..., maximum_pool_size=...)");
     let first = if is_pool { raise } else { end_others(None, found) };
@@ -356,8 +356,8 @@ fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
 
 /// A tensor for a copy to the GPU was never allocated.
 fn tensorflow_full(found: &Found) -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not copy a tensor to the GPU, because there was no memory for it: the GPU is full, of this program or of \
-                others; the error has no numbers";
+    let text = "TensorFlow could not copy a tensor to the GPU, because there was no memory for it: this program or others have \
+                filled the GPU; the error has no numbers";
     (because(Cause::TooBig, text), vec![end_others(None, found), smaller(), memory_growth()])
 }
 
@@ -429,8 +429,8 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = event.bytes("available_raw").map(|bytes| format!("; {} was left of its limit", size(bytes)));
     let is_limited = event.id == "onnxruntime-limit";
     let text = format!(
-        "ONNX Runtime could not allocate a buffer{}: its arena is at its limit, or the memory of its device is full, which is the GPU's, \
-         or with the CPU provider the host's{}",
+        "ONNX Runtime could not allocate a buffer{}: its arena is at its limit, or the memory of its device is full: the GPU's, or \
+         the host's with the CPU provider{}",
         asked(event),
         limit.unwrap_or_default()
     );
@@ -452,14 +452,14 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 /// Its kernels run on the CPU.
 fn onnxruntime_host(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "ONNX Runtime has no memory of the host for a buffer{}: the layout in the node's name is one of the CPU's kernels, so it is not the \
+        "the host has no memory for a buffer of ONNX Runtime{}: the layout in the node's name is one of the CPU's kernels, so it is not the \
          GPU's memory",
         asked(event)
     );
     let arena = Step::new(
         "arena",
         "let memory return to the system after each run",
-        "the arena keeps what its largest run needed",
+        "the arena keeps the memory of its largest run",
     )
     .with("SessionOptions.enable_cpu_mem_arena = False, or enable_mem_pattern = False");
     (because(Cause::HostMemory, text), vec![smaller(), arena, more_host_memory()])

@@ -188,7 +188,7 @@ fn managed() -> (Diagnosis, Vec<Step>) {
         Step::new(
             "other-optimizer",
             "use the 8-bit optimizer that is not paged",
-            "its state then lies on the GPU, 2 bytes for each parameter",
+            "its state then takes 2 bytes per parameter on the GPU",
         )
         .with("optim=\"adamw_bnb_8bit\", or bitsandbytes.optim.AdamW8bit"),
         more_host_memory().with("memory=48GB in .wslconfig, then wsl --shutdown; --memory 64g (Docker)"),

@@ -403,7 +403,7 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
     }
     if event.origin == "CTranslate2" {
-        let text = "CTranslate2 had no memory on the GPU, for its model's weights or what it computes; the error has no numbers";
+        let text = "the GPU had no memory for CTranslate2's weights or its computation; the error has no numbers";
         let smaller = Step::new(
             "smaller-model",
             "use a smaller model, or one in fewer bits, and a smaller beam or batch",

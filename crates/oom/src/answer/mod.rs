@@ -153,7 +153,7 @@ fn state_on_host() -> Step {
     Step::new(
         "offload-state",
         "gather the checkpoint in the host's memory, on one rank or in shards",
-        "the lines make a state dict, whose full tensors lie beside the model",
+        "the traceback builds a state dict, whose full tensors need memory beside the model",
     )
     .with(
         "FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True), or \

@@ -51,8 +51,12 @@ fn lmdeploy_cache() -> (Diagnosis, Vec<Step>) {
             "0.8 is the default",
         )
         .with("--cache-max-entry-count 0.9"),
-        Step::new("less-weights", "load less of the model on each GPU", "what the weights leave is the cache's")
-            .with("--tp 2, or --model-format awq"),
+        Step::new(
+            "less-weights",
+            "load less of the model on each GPU",
+            "the cache gets the memory that the weights leave",
+        )
+        .with("--tp 2, or --model-format awq"),
         shorter("serve shorter requests, or fewer at once", "each takes its own blocks")
             .with("--session-len 8192 --max-batch-size 32"),
     ];
