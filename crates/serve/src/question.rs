@@ -150,7 +150,7 @@ impl Question<'_> {
     /// What the start depends on, where less than the forecast's error decides about it.
     ///
     /// # Source
-    /// `docs/serve.md`: of 53 caches in public logs 49 are within 2 %. Terms without a rule were off by up to 5 % of the budget.
+    /// `docs/serve.md`: nine of ten caches in public logs are within 2 %. Terms without a rule were off by up to 5 % of the budget.
     fn close(&self, account: &Account) -> Option<String> {
         const ERROR: f64 = 0.02;
         const ERROR_UNCHECKED: f64 = 0.05;
