@@ -152,14 +152,15 @@ test: summary-begins downloads-begin tools formatting scripts recipes licences p
 summary-begins:
 	@rm -f $(SKIPPED)
 
-# Downloads of the last checks run while the first ones compile. If one fails, the check tries it again and says why.
+# Downloads of the last checks run while the first ones compile. If one fails, the check tries it again and says why. The lock ends with the
+# process that holds it, however that ends; where there is no `flock`, the checks download for themselves.
 DOWNLOADING := target/downloading
 downloads-begin:
-	@mkdir -p target && touch $(DOWNLOADING)
-	@{ $(MAKE) --no-print-directory torch-wheels SKIPPED=/dev/null; rm -f $(DOWNLOADING); } >target/downloads.log 2>&1 </dev/null &
+	@mkdir -p target
+	@! command -v flock >/dev/null || flock $(DOWNLOADING) $(MAKE) --no-print-directory torch-wheels SKIPPED=/dev/null >target/downloads.log 2>&1 </dev/null &
 
 downloads-end:
-	@while test -e $(DOWNLOADING); do sleep 1; done
+	@! command -v flock >/dev/null || flock $(DOWNLOADING) true
 
 # What the checks need beside Rust and Python.
 tools:
