@@ -145,6 +145,9 @@ check: tools formatting
 
 # Every check, the fast ones first. From nothing 22 minutes on two cores: 5 s up to `licences`; then
 # `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take a minute.
+#
+# Incremental compilation pays at the second build of a crate; here each is built once.
+test: export CARGO_INCREMENTAL := 0
 test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints docs doctests downloads-end browser python \
 		workflows torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
@@ -269,9 +272,10 @@ fuzz-target-%:
 
 # Everything that takes minutes, hours or large downloads, 18 hours in all; each of it has a small case in `make test`. A line per
 # part, so that one can be run alone: the mutations take a quarter of an hour, each of the 15 fuzz targets an hour, the load two,
-# the sanitizers ten minutes.
+# the sanitizers ten minutes. `make nightly NIGHT='FUZZ_SECONDS=60 LOAD_SECONDS=60'` gives each part a minute or a few.
+NIGHT ?= FUZZ_SECONDS=3600
 nightly: build
-	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers mutations load sanitizers miri parallel ray fuzz-all FUZZ_SECONDS=3600
+	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.

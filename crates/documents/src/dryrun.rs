@@ -152,22 +152,32 @@ impl AddressesView {
     }
 }
 
+/// The runs of one script that a document tells of.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs<'a> {
+    /// The first run.
+    pub first: &'a Outcome,
+    /// The process of it that is explained.
+    pub main: &'a Process,
+    /// A second run, in which streams finish late.
+    pub late: Option<&'a Outcome>,
+    /// Another one, in which few elements of masks are set.
+    pub few: Option<&'a Outcome>,
+    /// The kinds of imagined ranks, with the process of one of each.
+    pub kinds: Option<&'a [Kind<Option<Process>>]>,
+}
+
 impl<'a> DryrunView<'a> {
-    /// The document of a run on `devices` cards, of which `main` is the process that is explained; `late` is the run in which streams
-    /// finish late, and `few` that in which little of masks is set, if there were such; `kinds` are those of imagined ranks.
-    #[expect(clippy::too_many_arguments, reason = "a part of the document each")]
+    /// The document of runs on `devices` GPUs, with those of the recording of the process that is explained.
     pub fn new(
         card: CardView,
         devices: u32,
-        outcome: &'a Outcome,
-        main: &'a Process,
-        late: Option<&'a Outcome>,
-        few: Option<&'a Outcome>,
-        kinds: Option<&'a [Kind<Option<Process>>]>,
+        runs: Runs<'a>,
         report: &'a ReportView<'a>,
         simulate: Option<&'a SimulateView<'a>>,
         explain: Option<&'a ExplainView<'a>>,
     ) -> Self {
+        let Runs { first: outcome, main, late, few, kinds } = runs;
         let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
         Self {
             format: Format::default(),

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 
 use highwater_analysis::analyse;
 use highwater_documents::columns::{Options, columns};
-use highwater_documents::dryrun::{CardView, DryrunView};
+use highwater_documents::dryrun::{CardView, DryrunView, Runs};
 use highwater_documents::{ALL, ExplainView, report};
 use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::run::{Outcome, Unanswered};
@@ -142,18 +142,14 @@ fn dryrun() -> Value {
     let card = CardView { key: "h100", name: "NVIDIA H100", memory_bytes: 8 << 30, proven: true };
     let explained = ExplainView::default();
     let kinds = [Kind { ranks: vec![0, 1], ran: 0, found: Some(outcome.processes[0].clone()) }];
-    let view = DryrunView::new(
-        card,
-        1,
-        &outcome,
-        &outcome.processes[0],
-        Some(&outcome),
-        Some(&outcome),
-        Some(&kinds),
-        &report,
-        None,
-        Some(&explained),
-    );
+    let runs = Runs {
+        first: &outcome,
+        main: &outcome.processes[0],
+        late: Some(&outcome),
+        few: Some(&outcome),
+        kinds: Some(&kinds),
+    };
+    let view = DryrunView::new(card, 1, runs, &report, None, Some(&explained));
     serde_json::to_value(&view).unwrap()
 }
 

@@ -50,7 +50,10 @@ pub(super) fn kinds(
     outcome: &Outcome,
     cache: Option<&Path>,
 ) -> Option<Vec<Kind<Option<Process>>>> {
-    let main = main_with_peaks(outcome)?;
+    let Some(main) = main_with_peaks(outcome) else {
+        tell("the other kinds of ranks were not run, for the first rank did not reach its end");
+        return None;
+    };
     let process_of = |rank: u32| {
         if main.rank == Some(rank) {
             return Some(SamePeaks(main.clone()));
@@ -97,7 +100,7 @@ fn main_with_peaks(outcome: &Outcome) -> Option<&Process> {
 fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watch: Watch) -> Option<Outcome> {
     main_with_peaks(outcome)?;
     // The script's output ends here, and nothing else would say why the answer is not there yet.
-    let _ = writeln!(std::io::stderr(), "highwater: {why}");
+    tell(why);
     let folder = Folder::new().ok()?;
     // With other values the script may search without an end.
     let timeout = watch.timeout.unwrap_or(Duration::MAX).min(outcome.duration * TIMES + MORE);
@@ -109,4 +112,8 @@ fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watc
         ..*first
     };
     again.run(cache, folder.path()).ok().filter(|again| !again.processes.is_empty() && !again.asked_to_end)
+}
+
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "highwater: {text}");
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use highwater_analysis::{StackClasses, analyse_with};
-use highwater_documents::dryrun::{CardView, DryrunView};
+use highwater_documents::dryrun::{CardView, DryrunView, Runs};
 use highwater_driver::Card;
 use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::interpreter::Interpreter;
@@ -108,11 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             proven: card.proven,
         },
         args.gpus(),
-        &outcome,
-        main,
-        late.as_ref(),
-        few.as_ref(),
-        kinds.as_deref(),
+        Runs { first: &outcome, main, late: late.as_ref(), few: few.as_ref(), kinds: kinds.as_deref() },
         &report,
         simulated.as_ref().map(|(_, view)| view),
         explained.as_ref(),
