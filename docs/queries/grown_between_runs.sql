@@ -1,4 +1,4 @@
--- Which call sites hold more at the peak than in the run before it, by name? Of several ranks, the largest counts.
+-- Which call sites hold more at the peak than in the previous run? Runs are in the order of their names; of several ranks, the largest counts.
 WITH sites AS (
     SELECT run, call_site, max(at_peak_bytes) AS bytes
     FROM call_sites

@@ -1,4 +1,4 @@
--- How long do blocks live, by category? Only those whose begin and end were recorded.
+-- How long do blocks live, by category? Only blocks whose allocation and free were recorded.
 SELECT category, count(*) AS blocks,
        avg(free_completed_time_us - alloc_time_us) AS mean_us,
        max(free_completed_time_us - alloc_time_us) AS longest_us,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# `Epilog=` of slurm.conf, or the last line of a job's script: why a job ran out of memory, beside its log. Never fails.
+# `Epilog=` of slurm.conf, or the last line of a job's script: explains beside the log why the job ran out of memory. Never fails.
 set -u
 highwater=${HIGHWATER_PROGRAM:-/usr/bin/highwater}
 log="${SLURM_JOB_STDERR:-${SLURM_JOB_STDOUT:-}}"

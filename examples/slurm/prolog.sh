@@ -1,6 +1,6 @@
 #!/bin/sh
-# `Prolog=` of slurm.conf: a node whose GPUs are not as they should be takes no job. Runs as root on the node, before a job.
-# SLURM drains the node if this fails, so it fails only for what no job can do anything about.
+# `Prolog=` of slurm.conf: keeps jobs away from a node whose GPUs do not work. Runs as root on the node, before a job.
+# SLURM drains the node if this fails, so it fails only for problems that no job can solve.
 set -u
 highwater=${HIGHWATER_PROGRAM:-/usr/bin/highwater}
 log=${HIGHWATER_LOG:-/var/log/highwater/prolog.log}

@@ -4,7 +4,7 @@
     >>> snapshot = highwater.load("run.pickle")
     >>> print(snapshot.text)
 
-Importing this never imports torch, NumPy or anything else that is not Python's own.
+Importing highwater imports only the standard library: never torch, NumPy or any other package.
 """
 
 import sys

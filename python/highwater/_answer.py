@@ -100,7 +100,7 @@ def watchable() -> Iterator[None]:
     """Lets ``highwater top`` look into this program without recording it: a context manager, or a decorator.
 
     ``highwater top`` then shows how PyTorch uses the memory, with its true peaks, and ``highwater top --pid N --snapshot FILE``
-    requests a snapshot. Only the same user on the same machine can. A program that records itself answers anyway.
+    requests a snapshot. Only the same user on the same machine can do so. A program that records itself answers anyway.
 
     >>> with highwater.watchable():
     ...     train()

@@ -36,7 +36,7 @@ class Kept:
     cycle
         The smallest cycle through the object where the path begins, as the way from it to itself; empty if it is not known.
     is_only_cycle
-        Whether nothing else keeps it: if any one reference of the cycle were not there, the tensor would have been freed at once.
+        Whether nothing else keeps it: without any one reference of the cycle, the tensor would have been freed at once.
     number
         The tensor, as a number that is its own in the report.
     """
@@ -81,7 +81,7 @@ class Cycle:
     size_bytes
         The storages of these tensors, each counted once.
     objects
-        The number of objects that keep each other; more than the steps, if there are further cycles through the same objects.
+        The number of objects that keep each other alive; more than the steps if there are further cycles through the same objects.
     """
 
     steps: tuple[Step, ...]
@@ -152,15 +152,15 @@ class Report:
     size_bytes
         The storages of all these tensors, each counted once. A storage that a tensor elsewhere shares stays.
     tensors
-        How many tensors.
+        The number of tensors.
     lost
-        How many more were freed by finalizers of the garbage before they could be examined, such as the local variables of a
-        suspended generator.
+        The number of further tensors that finalizers of the garbage freed before they could be examined, such as the local variables
+        of a suspended generator.
     generation
         The collected generation: 2 is everything.
     waited_at_most_secs
-        The tensors were out of use for at most this long: at the last collection before, they were in use or did not exist.
-        ``None`` if there was no earlier run. The time of the last use is not recorded anywhere.
+        The longest time that the tensors can have been out of use: at the previous collection, they were in use or did not exist.
+        ``None`` if there was no earlier collection. The time of the last use is not recorded anywhere.
     """
 
     cycles: tuple[Cycle, ...] = ()
@@ -230,7 +230,7 @@ class Report:
         Parameters
         ----------
         path
-            The file; it is there whole, or stays as it was.
+            The file; it is written completely, or stays as it was.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Documents of the command line as Python has them: dicts that show as the text that the command prints."""
+"""Documents of the command line in Python: dicts that print as the command's text."""
 
 from __future__ import annotations
 

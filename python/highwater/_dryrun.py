@@ -16,12 +16,12 @@ from highwater._snapshot import Size, Snapshot, load
 
 
 class DryRunError(RuntimeError):
-    """A dry run that did not end as it should.
+    """A dry run that failed.
 
     ``ended``
         the reason: ``oom`` if the imitated GPU ran out of memory, ``error``, ``timeout``, ``crash``; empty if it could not start;
     ``snapshot``
-        the recording until then, if there is one.
+        the recording so far, if there is one.
     """
 
     def __init__(self, message: str, *, ended: str = "", snapshot: Snapshot | None = None) -> None:

@@ -6,7 +6,7 @@ import platform
 
 
 class SnapshotError(ValueError):
-    """Why a snapshot cannot be read, or a question about it not be answered.
+    """A snapshot cannot be read, or a question about it cannot be answered.
 
     The message gives the problem and its place. Further attributes:
 

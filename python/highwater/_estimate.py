@@ -86,7 +86,7 @@ class Serving(_Shown):
     refusal : str or None
         Why it does not.
     kv_cache_bytes : int
-        The cache of the rank that has the least; negative where the budget is exceeded.
+        The cache of the rank with the least; negative if the budget is exceeded.
     tokens : int
         Tokens of the cache, as this release prints them.
     concurrency : float
@@ -192,12 +192,12 @@ def estimate(
         a configuration of transformers, or a model that has one.
     serve, engine
         An engine that serves the model, such as ``"vllm@0.11.0"``, and its own flags with ``_`` for ``-``: ``max_model_len=8192``. Beside
-        them only ``gpu`` and ``dtype`` count; ``need="32x8192"`` and ``fit="h100,l4"`` ask as on the command line.
+        them only ``gpu`` and ``dtype`` count; ``need="32x8192"`` and ``fit="h100,l4"`` work as on the command line.
     batch, seq
         Sequences of a micro-batch, and their tokens.
     dtype, autocast
-        Types of the weights and of ``torch.autocast``: ``"float32"``, ``"bfloat16"``, ``"float16"``; also ``torch.bfloat16``. Weights
-        have the type of the configuration, and float32 where it has none or under ``autocast``.
+        Types of the weights and of ``torch.autocast``: ``"float32"``, ``"bfloat16"``, ``"float16"``; also ``torch.bfloat16``. By
+        default weights have the type of the configuration, or float32 if it has none or with ``autocast``.
     optimizer
         ``"adamw"``, ``"adamw-fused"``, ``"adamw-foreach-off"``, ``"adamw-amsgrad"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``,
         ``"rmsprop"``, ``"adagrad"``, ``"adadelta"``, ``"nadam"``, ``"radam"``, ``"adamax"``, ``"adafactor"``, ``"muon"``,
@@ -208,18 +208,18 @@ def estimate(
         The source of the loss, ``"labels"`` or ``"mean-logits"``, and the value that the script keeps until the end of the next
         forward pass, the model's ``"outputs"`` or only the ``"loss"``.
     mode, new_tokens, cache
-        ``"train"``, ``"forward"`` or ``"generate"``; for the last, the number of tokens, and the KV cache: ``"dynamic"``,
-        ``"static"``, or its bits ``"8"``, ``"4"``, ``"2"``.
+        ``"train"``, ``"forward"`` or ``"generate"``. For ``"generate"``, also the number of tokens, and the KV cache:
+        ``"dynamic"``, ``"static"``, or its bits ``"8"``, ``"4"``, ``"2"``.
     height, width, offload
-        The image that a pipeline of diffusers generates, and the weights that wait in the host's memory: ``"none"``, those of models
-        that do not run, ``"model"``, or those of modules that do not run, ``"sequential"``.
+        The image that a pipeline of diffusers generates, and the weights that wait in the host's memory: ``"none"``,
+        ``"model"`` for those of models that do not run, or ``"sequential"`` for those of modules that do not run.
     accumulation
         Micro-batches of a step.
     lora_rank, lora_targets, lora_dropout, quantise
-        Adapters of this rank on ``"query-value"``, ``"attention"`` or ``"all-linear"``, the dropout before them, and the frozen
-        weights in four bits, ``"nf4"`` or ``"nf4-double"``. The others need ``lora_rank``.
+        Adapters of this rank on ``"query-value"``, ``"attention"`` or ``"all-linear"``, the dropout before them, and frozen
+        weights in four bits, ``"nf4"`` or ``"nf4-double"``. The other three need ``lora_rank``.
     zero, fsdp, world_size, tensor_parallel, pipeline_parallel
-        How the model is spread over GPUs: a stage of ZeRO, ``0``, ``1``, ``2`` or ``3``, or FSDP 2, over ``world_size`` ranks.
+        The distribution of the model over GPUs: a stage of ZeRO, ``0``, ``1``, ``2`` or ``3``, or FSDP 2, over ``world_size`` ranks.
     gpu, torch
         The GPU, such as ``"a100"``, and the release of PyTorch, ``"2.11"`` or ``"2.15"``, which decide kernels and workspaces.
 

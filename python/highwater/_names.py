@@ -91,8 +91,8 @@ class NamedTensors:
 def name_tensors(model: Any, optimizer: Any = None, *, prefix: str = "model") -> NamedTensors:
     """Labels the model's tensors in the recording with their dotted names.
 
-    At each dump parameters, buffers, gradients (``….grad``) and the optimizer's state (``….exp_avg``) are named and given their
-    category; allocations of a module's forward pass carry the module's name. Without CUDA it does nothing.
+    At each dump, parameters, buffers, gradients (``….grad``) and the optimizer's state (``….exp_avg``) get their names and their
+    category. Allocations of a module's forward pass carry the module's name. Without CUDA this does nothing.
     """
     return NamedTensors(model, optimizer, prefix)
 

@@ -21,7 +21,7 @@ def ranks(
     allow_any_size: bool = False,
     storage_options: dict[str, Any] | None = None,
 ) -> Ranks:
-    """Compares the ranks of a job: which differ, by how much, and because of what.
+    """Compares the ranks of a job: which ranks differ, by how much, and why.
 
     >>> answer = highwater.ranks("job/")
     >>> print(answer["verdict"])
@@ -33,9 +33,9 @@ def ranks(
     ----------
     *paths : str or os.PathLike
         Files, directories, patterns such as ``"job/rank*.pickle"``, and addresses of a store such as ``"s3://bucket/job/"``,
-        which fsspec reads.
+        which are read by fsspec.
     jobs : int, optional
-        Files to read at the same time; as many as there are cores by default.
+        The number of files to read at the same time; by default, the number of cores.
     allow_any_size : bool
         Unpack compressed files of any size: see :func:`load`.
     storage_options : dict, optional
@@ -49,7 +49,7 @@ def ranks(
     Raises
     ------
     SnapshotError
-        If no file can be read, or the files are of several jobs.
+        If no file can be read, or the files belong to several jobs.
     ImportError
         If an address needs fsspec and it is not installed.
     """

@@ -38,7 +38,7 @@ _active: list[Recorder] = []
 class Recorder:
     """A recording: a context manager, a decorator, or an object with :meth:`start` and :meth:`stop`.
 
-    Recorders may be nested. PyTorch keeps one history, so the inner one uses the outer one's, and its file includes that history.
+    Recorders may be nested. PyTorch keeps only one history, so an inner recorder uses the outer one's, and its file includes that history.
     """
 
     def __init__(
@@ -320,25 +320,24 @@ def record(
     ...     train()
 
     ``max_entries``
-        how many entries are kept; the newest stay.
+        the number of entries to keep; the newest stay.
     ``stacks``
-        ``"python"``, ``"all"`` for C++ frames as well, which is slow, or ``None`` for none.
+        ``"python"``, ``"all"`` for C++ frames as well, which is slow, or ``None``.
     ``frees``
-        also capture stacks at frees. With torch 2.11 that turns an exception which Python raises within C++, as in gradient
-        checkpointing and in an out-of-memory error in it, into ``SystemError: … returned NULL without setting an exception``:
-        only for programs without either.
+        also capture stacks at frees. Use it only in programs without gradient checkpointing: with torch 2.11, an exception that
+        crosses C++, as checkpointing raises, becomes ``SystemError: … returned NULL without setting an exception``.
     ``on_oom``
         also write ``run.oom.pickle`` at the moment when memory runs out, and explain the error under its traceback. If that
         error ends the block, its file becomes ``run.pickle``.
     ``driver``
-        also record the driver's own allocations, of every library of the process, by CUPTI. Start before CUDA is used. ``None``
-        reads ``HIGHWATER_DRIVER``.
+        also record every library's allocations from the driver, by CUPTI. Start recording before CUDA is used. ``None`` reads
+        ``HIGHWATER_DRIVER``.
     """
     return Recorder(path, max_entries=max_entries, stacks=stacks, frees=frees, on_oom=on_oom, driver=driver)
 
 
 def step() -> None:
-    """Ends an iteration: call it once in each pass of a loop. It costs next to nothing without a recording."""
+    """Ends an iteration: call it once in each pass of a loop. Without a recording it costs next to nothing."""
     recorders = [recorder for recorder in _active if recorder._begun]
     if not recorders:
         return

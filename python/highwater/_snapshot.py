@@ -38,9 +38,9 @@ class Frame(NamedTuple):
 
 
 class Snapshot:
-    """A memory snapshot that was read and analysed. :func:`load` makes one.
+    """A memory snapshot that was read and analysed; :func:`load` returns one.
 
-    Every number in it is the one that the ``highwater`` command prints. Long calls let other threads run.
+    Its numbers are those that the ``highwater`` command prints. Long calls let other threads run.
     """
 
     __slots__ = ("_name", "_native", "_path", "_report")
@@ -75,14 +75,14 @@ class Snapshot:
     def peak(self, device: int | None = None) -> dict[str, int | None]:
         """The highest totals of a device, each with the entry after which it is first reached.
 
-        Without ``device``, for the only one.
+        ``device`` may be left out if there is only one.
         """
         return self._device(device)["peak"]  # type: ignore[no-any-return]
 
     def explain(self, message: str | None = None) -> str:
         """The text of ``highwater explain``: why a request failed, and how to fix it.
 
-        ``message`` is the text of the error, if available. It raises :class:`SnapshotError` if no request failed.
+        ``message`` is the text of the error, if you have it. Raises :class:`SnapshotError` if no request failed.
         """
         return self._native.explain_text(message, self._name)
 
@@ -99,7 +99,7 @@ class Snapshot:
     def live(self, at: int | str = "peak", device: int | None = None) -> Table:
         """The active blocks at a moment: after entry ``at``, at the ``"peak"``, at the ``"end"``, or at the ``"oom"``.
 
-        The last is the first request that failed; without one, it raises :class:`SnapshotError`.
+        ``"oom"`` is the first request that failed. If no request failed, this raises :class:`SnapshotError`.
         """
         return Table(self._native.live(str(at), device), "live blocks")
 
@@ -118,11 +118,11 @@ class Snapshot:
         torch: str | None = None,
         device: int | None = None,
     ) -> Simulation:
-        """The recorded program elsewhere: the document of ``highwater simulate --format json``, which shows as its text.
+        """Runs the recorded program with other settings or memory, as ``highwater simulate --format json`` does.
 
-        ``conf`` are settings as in ``PYTORCH_ALLOC_CONF``, ``capacity`` a limit on reserved memory, ``card`` a GPU by its name or
-        its memory, ``torch`` the version whose rules apply. Each may be one or several; without any, the answer is the least
-        memory that is enough, and better settings, if there are any.
+        ``conf`` gives settings as in ``PYTORCH_ALLOC_CONF``, ``capacity`` a limit on reserved memory, ``card`` a GPU by its name or
+        its memory, and ``torch`` the version whose rules apply. Each may be one value or several. Without any, the answer is the least
+        memory that is enough, and better settings, if there are any. The document prints as the command's text.
         """
         document, text = self._native.simulate_json(
             self._name, _several(conf), _several(capacity), _several(card), torch, device
@@ -132,7 +132,7 @@ class Snapshot:
     def diff(
         self, *others: Snapshot, at: str | None = None, device: int | None = None
     ) -> Diff:
-        """Others beside this one: the document of ``highwater diff --format json``, which shows as its text.
+        """Compares others with this one, as ``highwater diff --format json`` does. The document prints as the command's text.
 
         ``at`` is ``"peak"``, ``"end"`` or ``"iteration:N"``.
         """
@@ -174,8 +174,8 @@ class Snapshot:
     def view(self, *, block: bool | None = None, open_browser: bool = True) -> Viewer:
         """Opens the viewer in the browser.
 
-        It is served while the returned :class:`Viewer` is open. ``block`` waits until Ctrl-C, as scripts need it; it is the
-        default outside of interactive sessions.
+        The viewer runs while the returned :class:`Viewer` is open. ``block`` waits until Ctrl-C, which scripts need; it is the
+        default outside interactive sessions.
         """
         from highwater._viewer import serve
 
@@ -184,9 +184,9 @@ class Snapshot:
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, what_if: bool | None = None
     ) -> str | None:
-        """Writes the viewer with all of the snapshot as one page; returns the page if there is no path.
+        """Writes the viewer and the whole snapshot as one page; returns the page if there is no path.
 
-        ``what_if`` includes the simulator's answers; by default only if they are quick.
+        ``what_if`` includes the simulator's answers. By default they are included only if they are quick.
         """
         page = self._native.html(self._name, what_if)
         if path is None:
@@ -209,8 +209,8 @@ class Snapshot:
     ) -> None:
         """Writes its tables into a folder, beside those of other snapshots, for :func:`highwater.sql`, polars, pandas and Spark.
 
-        ``run`` and ``rank`` are by default those of the file's name. ``entries`` writes the table of all entries, too, and
-        ``force`` replaces files that are there: without it, they raise :class:`FileExistsError`.
+        ``run`` and ``rank`` are taken from the file's name by default. ``entries`` also writes the table of all entries.
+        ``force`` replaces existing files; without it, they raise :class:`FileExistsError`.
         """
         file = self._name if self._path is None else str(self._path)
         named, numbered = _highwater.run_of_path(file)
@@ -258,9 +258,9 @@ class Snapshot:
 def load(source: Source, *, allow_any_size: bool = False) -> Snapshot:
     """Reads a snapshot: pickle, JSON or HTML page, compressed or not.
 
-    Nothing in it is executed. A damaged file gives its readable part, with ``report()["warnings"]``; if there is none, it raises
-    :class:`SnapshotError`, as for a compressed file that unpacks to more than 64 MiB and more than 200 times its size;
-    ``allow_any_size`` lifts that limit.
+    Nothing in the file is executed. A damaged file gives its readable part, with ``report()["warnings"]``. If no part is readable, or a
+    compressed file unpacks to more than 64 MiB and more than 200 times its size, this raises :class:`SnapshotError`.
+    ``allow_any_size`` lifts the limit on size.
     """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)

@@ -1,4 +1,4 @@
-"""Questions in SQL about the tables that ``highwater export --to parquet`` writes."""
+"""Queries in SQL on the tables that ``highwater export --to parquet`` writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DUCKDB_TYPES = {"integer": "BIGINT", "real": "DOUBLE", "boolean": "BOOLEAN", "te
 
 
 def sql(query: str, tables: str | os.PathLike[str], *, filesystem: object = None) -> Any:
-    """Asks DuckDB, which must be installed, about a folder of tables.
+    """Queries a folder of tables with DuckDB, which must be installed.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def sql(query: str, tables: str | os.PathLike[str], *, filesystem: object = None
         The folder that ``highwater export --to parquet … -o FOLDER``, :meth:`Snapshot.to_parquet` or
         :func:`highwater.ray.analyze` has written: a path, or an address such as ``s3://bucket/tables``.
     filesystem : object, optional
-        The file system of `fsspec` or pyarrow in which it is.
+        The file system of `fsspec` or pyarrow that holds the folder.
 
     Returns
     -------

@@ -40,7 +40,7 @@ class Column:
 
     @property
     def categories(self) -> list[str] | None:
-        """The words that the codes stand for; ``None`` if these are numbers."""
+        """The words that the codes stand for; ``None`` for a column of numbers."""
         return self._native.categories
 
     @property
@@ -59,7 +59,7 @@ class Column:
         return self._native.__arrow_c_array__(requested_schema)
 
     def tolist(self) -> list[Any]:
-        """The values as Python's own: words for codes, ``None`` where one is missing."""
+        """The values as plain Python values: words for codes, ``None`` for a missing value."""
         return self._native.tolist()
 
     def __len__(self) -> int:
@@ -96,11 +96,11 @@ class Table(Mapping[str, "NDArray[Any]"]):
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are; ``len`` counts the columns, as for any mapping."""
+        """The number of rows; ``len`` counts the columns, as for any mapping."""
         return len(self._native)
 
     def column(self, name: str) -> Column:
-        """A column, which NumPy and Arrow can look into."""
+        """A column, whose memory NumPy and Arrow can read."""
         return Column(self._native.column(name))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -121,7 +121,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
         return {name: self[name] for name in self.columns}
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Every row as a dict, of Python's own values."""
+        """Every row as a dict of plain Python values."""
         names = self.columns
         rows = zip(*(self.column(name).tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Viewer:
-    """A server of the viewer, on the loopback. It ends with :meth:`close`, with the ``with`` block, or with the program."""
+    """A server of the viewer on the loopback. It ends with :meth:`close`, with the ``with`` block, or with the program."""
 
     def __init__(self, process: subprocess.Popen[str], address: str, made: Path | None) -> None:
         self._process = process

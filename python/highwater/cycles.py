@@ -4,11 +4,11 @@
     >>> with highwater.cycles.watch():
     ...     train()
 
-Objects that refer to each other in a cycle are not freed when their last use is over, but when Python's garbage collector happens to
-run. If they hold tensors, GPU memory accumulates until then. This module finds them at the same time as the collector, and shows
-the reference that closes the cycle and the path to the tensor.
+Objects that refer to each other in a cycle are not freed after their last use, but when Python's garbage collector happens to run.
+If they hold tensors, GPU memory accumulates until then. This module finds the tensors when the collector does, and shows the reference
+that closes the cycle and the path to the tensor.
 
-Importing it never imports torch.
+Importing this module never imports torch.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     >>> job = highwater.ray.analyze("s3://bucket/run/*.pickle.gz", out="s3://bucket/tables")  # doctest: +SKIP
     >>> print(job)  # doctest: +SKIP
 
-Ray finds the machines, starts the tasks, and starts them again where a worker was lost; each task runs the same Rust code as the
-command. Needs ``pip install 'ray[data]<2.64'``, here and on the workers, which also need highwater.
+Ray finds the machines, starts the tasks, and starts them again if a worker is lost. Each task runs the same Rust code as the
+command. This needs ``pip install 'ray[data]<2.64'``, here and on the workers, which also need highwater.
 """
 
 from __future__ import annotations
@@ -99,23 +99,23 @@ def analyze(
         Recordings, folders of recordings or patterns, on a disk that all workers see or in a bucket:
         ``"s3://bucket/run/*.pickle.gz"``.
     out : path or address, optional
-        Where the tables go; none are written without it. Files take their place as a whole.
+        The folder of the tables; without it, none are written. Each file appears as a whole.
     address : str, optional
-        The cluster, as in ``ray.init``; by default the one that is connected, or a new one on this machine.
+        The cluster, as in ``ray.init``; by default the connected cluster, or a new one on this machine.
     filesystem : object, optional
         The file system of `fsspec` or pyarrow that holds the recordings, and the tables if ``out`` is given.
     run : str, optional
         The name of the run in the tables; by default from the names of files and folders.
     entries : bool
-        Whether to write the table of all entries, too.
+        Whether to also write the table of all entries.
     force : bool
-        Whether tables that are there may be replaced.
+        Whether existing tables may be replaced.
     memory : int or str
-        The memory of one task. Ray starts no more tasks than have room; a recording that would need more is listed as unread.
+        The memory of one task. Ray starts only as many tasks as fit; a recording that would need more is listed as unread.
     attempts : int
-        How often a file is tried whose storage fails, and a task whose worker is lost.
+        How often a file is tried if its storage fails, and a task if its worker is lost.
     allow_any_size : bool
-        Whether a compressed file may unpack to any size that the task's memory has room for.
+        Whether a compressed file may unpack to any size that fits in the task's memory.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def analyze(
     Raises
     ------
     SnapshotError
-        If there are no recordings, none can be read, or tables are there already.
+        If there are no recordings, none can be read, or tables already exist.
     """
     import ray
 
@@ -172,14 +172,14 @@ def sweep(
     script : path
         The script, on a disk that all workers see.
     grid : mapping
-        The values of each option of the script: ``{"--batch": [8, 16], "--seq": [512]}`` is two set-ups. ``gpu``, ``memory`` and
-        ``steps``, without dashes, are options of the dry run and may vary, too.
+        The values of each option of the script: ``{"--batch": [8, 16], "--seq": [512]}`` is two set-ups. ``gpu``, ``memory``,
+        ``steps`` and ``timeout``, without dashes, are options of the dry run, and may vary too.
     address, gpu, memory, steps, timeout
-        The cluster; and the options of ``highwater dryrun``.
+        The cluster, and the options of ``highwater dryrun``.
     task_memory : int or str
         The memory of one task on the machine that runs it.
     attempts : int
-        How often a task is tried whose worker is lost.
+        How often a task is tried if its worker is lost.
 
     Returns
     -------

@@ -219,7 +219,7 @@ class Growth(TypedDict):
 
 
 class CardOwners(TypedDict):
-    """Whose the memory of a card is at the peak of the whole card, where the driver was recorded: PyTorch's segments, each library, code, the context."""
+    """The owners of a GPU's memory at the peak of the whole GPU, if the driver was recorded: PyTorch's segments, each library, code, the context."""
 
     run: str
     rank: int

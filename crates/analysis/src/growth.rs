@@ -18,7 +18,7 @@ pub struct Growth {
     pub site: Site,
     /// The stack with the most bytes among them.
     pub stack: StackId,
-    /// Requested bytes left behind, of all counted iterations.
+    /// Requested bytes left behind by all counted iterations.
     pub bytes: u64,
     /// Allocations left behind.
     pub count: u64,

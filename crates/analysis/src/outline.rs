@@ -223,7 +223,7 @@ pub struct Seen {
 /// Layers that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
-    /// How many.
+    /// Their number.
     pub count: usize,
     /// Requested bytes of what each keeps past the call.
     pub kept_bytes: u64,

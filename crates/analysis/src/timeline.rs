@@ -13,9 +13,9 @@ use crate::lifetime::Lifetimes;
 pub struct Totals {
     /// `requested_bytes`: requested, of active blocks.
     pub requested_bytes: u64,
-    /// `allocated_bytes`: of blocks that a tensor owns. The least, where the sizes of blocks have bounds.
+    /// `allocated_bytes`: in blocks that a tensor owns; the lower bound if the sizes of blocks have bounds.
     pub allocated_bytes: u64,
-    /// `active_bytes`: allocated, and awaiting free. The least, likewise.
+    /// `active_bytes`: allocated bytes and bytes that wait for their free; the lower bound, likewise.
     pub active_bytes: u64,
     /// `reserved_bytes`: held from the driver.
     pub reserved_bytes: u64,

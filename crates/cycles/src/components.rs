@@ -83,7 +83,7 @@ impl Components {
         self.starts.push(self.members.len());
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> u32 {
         u32::try_from(self.starts.len() - 1).expect("there are no more components than nodes")
     }

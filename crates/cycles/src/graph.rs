@@ -16,7 +16,7 @@ pub struct Graph {
 pub struct NoSuchNode {
     /// The node that is not there.
     pub node: u32,
-    /// How many there are.
+    /// Their number.
     pub count: u32,
 }
 

@@ -59,7 +59,7 @@ pub struct RuleView {
     /// Its bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_site_bytes: Option<u64>,
-    /// Why the amount cannot be told, or not for sure.
+    /// Why the amount is unknown or uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

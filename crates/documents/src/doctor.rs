@@ -34,11 +34,11 @@ impl Document for DoctorView {
 pub struct Torch {
     /// Python's version.
     pub python: String,
-    /// torch's, if it is there.
+    /// The version of torch, if it is installed.
     pub torch: Option<String>,
     /// The CUDA that torch is built for, if it is.
     pub cuda: Option<String>,
-    /// Whether highwater's package is there, too.
+    /// Whether highwater's package is installed, too.
     pub recorder: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Setting {
     pub is_used: bool,
 }
 
-/// How much something matters.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -73,7 +73,7 @@ pub enum Severity {
 pub struct Finding {
     /// A stable word for its kind.
     pub id: &'static str,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// The finding in one line.
     pub title: String,

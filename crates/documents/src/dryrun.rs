@@ -17,20 +17,20 @@ use crate::{Document, Format, Version};
 pub struct DryrunView<'a> {
     format: Format<Self>,
     version: Version<Self>,
-    /// The card that was imagined.
+    /// The GPU that was imitated.
     pub card: CardView,
-    /// How many of it.
+    /// The number of such GPUs.
     pub devices: u32,
     /// How the process ended that is explained.
     pub ended: Ending,
     /// The exception or signal that ended it; absent if none did.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub error: &'a str,
-    /// Steps of the optimizer that made most.
+    /// The steps of the optimizer that made the most.
     pub steps: u64,
     /// How long it ran.
     pub duration_secs: f64,
-    /// PyTorch's own peaks, of the device that reserved most; null if it used none.
+    /// PyTorch's own peaks, on the device with the highest reserved memory; null if the process used no device.
     pub peak: Option<PeakView>,
     /// Every process that used the GPU; the first is explained.
     pub processes: &'a [Process],
@@ -49,7 +49,7 @@ pub struct DryrunView<'a> {
     pub kinds: Option<Vec<KindView<'a>>>,
     /// Functions of CUDA's libraries that query a size which is unknown here, and got none.
     pub guessed_sizes: &'a [String],
-    /// Those that were told success and nothing else.
+    /// Calls that returned success and did nothing else.
     pub unanswered: &'a [String],
     /// The files that the script wrote in its sandbox, now deleted; absent without a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct CardView {
     pub name: &'static str,
     /// Its memory, as it was imagined.
     pub memory_bytes: u64,
-    /// Whether dry runs on it were compared with the real card.
+    /// Whether dry runs on this GPU were compared with the real one.
     pub proven: bool,
 }
 

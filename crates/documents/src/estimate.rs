@@ -30,10 +30,10 @@ pub struct EstimateView {
     /// Changes that would make it fit, if a capacity was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<FitView>,
-    /// The well-known formula for comparison, where that was asked.
+    /// The well-known formula for comparison, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simple: Option<Simple>,
-    /// Estimates over a range, where those were asked.
+    /// Estimates over a range, if they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepView>,
     /// A recording beside the estimate, where one was given.
@@ -50,7 +50,7 @@ impl Document for EstimateView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupView {
-    /// The GPU whose kernels and workspaces are assumed, as it is called on the command line.
+    /// The GPU whose kernels and workspaces are assumed, by its name on the command line.
     pub gpu: &'static str,
     /// Sequences, or images, in a micro-batch.
     pub batch: u64,
@@ -67,11 +67,11 @@ pub struct SetupView {
     pub checkpointing: bool,
 }
 
-/// Whether it fits a card.
+/// Whether it fits a GPU.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
-    /// How the card is called on the command line.
+    /// The name of the GPU on the command line.
     pub name: &'static str,
     /// The total that the driver reports.
     pub memory_bytes: u64,

@@ -27,9 +27,9 @@ use highwater_findings::explain::{Asked, Failure, failures, failures_elsewhere};
 pub struct ExplainView<'a> {
     pub(crate) format: Format<Self>,
     pub(crate) version: Version<Self>,
-    /// The messages of a log, those that say the same together.
+    /// The messages of a log, with equal ones together.
     pub messages: Vec<MessageView>,
-    /// How many there are in all.
+    /// The number of all messages.
     pub message_count: u64,
     /// Different ones that are not listed, for there are too many.
     #[serde(skip_serializing_if = "is_zero")]
@@ -37,10 +37,10 @@ pub struct ExplainView<'a> {
     /// The first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageView>,
-    /// Failures of engines, libraries and the host in a log, by their words; those that say the same together.
+    /// Failures of engines, libraries and the host in a log, with equal ones together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<ErrorView>,
-    /// The one that is explained; absent where PyTorch's message is.
+    /// The explained error; absent if PyTorch's message is explained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorView>,
     /// What an engine that serves a model printed in the log while it started.
@@ -79,7 +79,7 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageView {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The line of the first, from 1 on.
     pub line: u64,
@@ -158,10 +158,10 @@ pub struct DiagnosisView {
     pub also: Vec<&'static str>,
     /// The sentence.
     pub text: String,
-    /// The memory limit of the process, if that is the cause: equal numbers where it is known exactly.
+    /// The memory limit of the process, if that is the cause; both numbers are equal if it is known exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitView>,
-    /// How much more the request needed, as far as the numbers show.
+    /// The memory that the request lacked, as far as the numbers show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_bytes: Option<u64>,
     /// Further notes.
@@ -187,7 +187,7 @@ pub struct ShareView {
     /// The process, if it is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// How much.
+    /// The bytes.
     pub bytes: u64,
 }
 
@@ -227,7 +227,7 @@ pub struct FailureExplainedView<'a> {
     /// It did not fail in the recording, but would with so much memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_capacity_bytes: Option<u64>,
-    /// The same, where it was asked of a card: all of its memory.
+    /// The whole memory of the simulated GPU, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_card_bytes: Option<u64>,
     /// The requested bytes, rounded.
@@ -292,7 +292,7 @@ pub fn explain<'a, 'r>(
 pub struct WholeStepView {
     /// At its peak, allocated bytes (requested bytes where blocks' sizes are estimates).
     pub at_least_bytes: u64,
-    /// Absent where nothing tells.
+    /// Absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most_bytes: Option<u64>,
     /// The evidence: `earlier-step`, `layers`, `phase` or `request`.
@@ -303,7 +303,7 @@ pub struct WholeStepView {
     /// Layers that were done, where a layer failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers_done: Option<usize>,
-    /// The fewest and the most that there may be.
+    /// The lowest and the highest possible number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<(usize, usize)>,
     /// The answer, as a sentence.

@@ -59,9 +59,9 @@ pub struct BlockView<'a> {
     pub address: u64,
     /// Requested bytes.
     pub requested_bytes: u64,
-    /// Bytes of the block: the least, where two sizes are possible.
+    /// Bytes of the block; the lower bound if two sizes are possible.
     pub size_bytes: u64,
-    /// The most that those may be, where that is more.
+    /// The upper bound, if it is higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes_at_most: Option<u64>,
     /// The raw stream handle.

@@ -6,11 +6,11 @@ use highwater_oom::{EngineLog, Event, Value};
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorView {
-    /// A stable word for what it says, such as `vllm-no-blocks`.
+    /// A stable word for its meaning, such as `vllm-no-blocks`.
     pub id: &'static str,
     /// Who prints it, and in which releases.
     pub origin: &'static str,
-    /// How many say the same.
+    /// The number of equal ones.
     pub count: u64,
     /// The line of the first, from 1 on.
     pub line: u64,
@@ -25,7 +25,7 @@ pub struct ErrorView {
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ValueView {
-    /// What it is, such as `needed`.
+    /// Its name, such as `needed`.
     pub name: &'static str,
     /// An amount of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,8 +62,8 @@ impl ErrorView {
     }
 }
 
-/// What an engine that serves a model printed while it started; of several processes the first number of each kind, of the KV cache
-/// the smallest.
+/// The numbers that a serving engine printed while it started. Of several processes it has the first number of each
+/// kind, and the smallest of the KV cache.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineView {
@@ -85,7 +85,7 @@ pub struct EngineView {
     /// All memory of the GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// What the engine may use.
+    /// The memory that the engine may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<u64>,
     /// The weights as loaded.
@@ -94,7 +94,7 @@ pub struct EngineView {
     /// The peak of activations in the profile run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_peak_bytes: Option<u64>,
-    /// What is outside PyTorch.
+    /// The memory outside PyTorch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub non_torch_bytes: Option<u64>,
     /// CUDA graphs.

@@ -54,7 +54,7 @@ pub struct Manifest {
     /// The launcher's name for the run: files of two runs differ in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// What started the process: `torchrun`, `slurm`, `kubernetes`, `mpi`.
+    /// The program that started the process: `torchrun`, `slurm`, `kubernetes`, `mpi`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher: Option<String>,
     /// When the recording began, in microseconds since the Unix epoch.

@@ -30,7 +30,7 @@ impl<'a> FrameView<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlaceView<'a> {
-    /// It in words, as every table shows it.
+    /// The call site in words, as every table shows it.
     pub place: String,
     /// The program's own first line, where `frames` begin in a library.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,11 +10,12 @@ use crate::{CategoriesView, Document, Format, Version};
 pub struct RanksView {
     format: Format<Self>,
     version: Version<Self>,
-    /// The answer: which ranks differ, by how much, and because of what.
+    /// The answer: which ranks differ, by how much, and why.
     pub verdict: String,
-    /// What the job divides among its ranks, as far as its memory shows: `data`, `sharded`, `tensor`, `pipeline`, `expert`.
+    /// The ways in which the job is divided among its ranks, as far as its memory shows: `data`, `sharded`, `tensor`,
+    /// `pipeline`, `expert`.
     pub parallel: Vec<&'static str>,
-    /// Number of ranks of the job, where a manifest or a file tells; there may be fewer files.
+    /// The number of ranks of the job, if a manifest or a file gives it; there may be fewer files.
     pub world_size: Option<u32>,
     /// Every rank, by its number; several devices of one process are a rank each.
     pub ranks: Vec<RankView>,
@@ -26,7 +27,7 @@ pub struct RanksView {
     pub first_failure: Option<FirstFailureView>,
     /// Files that are not among `ranks`, or only in part, and why.
     pub unread: Vec<UnreadView>,
-    /// Remarks on how far the comparison goes.
+    /// Remarks on the limits of the comparison.
     pub notes: Vec<String>,
 }
 
@@ -39,7 +40,7 @@ impl Document for RanksView {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankView {
-    /// Its number in the job; null where nothing tells it.
+    /// Its number in the job; null if it is unknown.
     pub rank: Option<u32>,
     /// The host that it ran on, where that is known.
     pub host: Option<String>,
@@ -71,7 +72,7 @@ pub struct RankView {
     pub entries: u64,
     /// Where its peak is: `set-up` before the first iteration, `iteration`, or `afterwards`; null without iterations.
     pub peak_in: Option<&'static str>,
-    /// Why it does not hold the whole run; absent where it does.
+    /// Why it does not hold the whole run; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
     /// Whether it differs from the others of its part in the job.
@@ -134,7 +135,7 @@ pub struct ImbalanceView {
     pub allocated: Option<f64>,
     /// Of the peaks of reserved bytes.
     pub reserved: Option<f64>,
-    /// Of each category at the peak, of those that hold anything.
+    /// The imbalance of each category that holds memory at the peak.
     pub by_category: Vec<CategoryImbalanceView>,
     /// Of the groups' medians, for each part of a pipeline.
     pub by_stage: Vec<StageImbalanceView>,
@@ -148,7 +149,7 @@ pub struct CategoryImbalanceView {
     pub name: &'static str,
     /// The largest over the mean.
     pub largest_over_mean: f64,
-    /// The rank that holds most, as its place in `ranks`.
+    /// The rank that holds the most, as its place in `ranks`.
     pub largest_row: usize,
     /// Its bytes.
     pub largest_bytes: u64,

@@ -12,9 +12,9 @@ use crate::{Document, Format, Version};
 pub struct RequestsView {
     format: Format<Self>,
     version: Version<Self>,
-    /// Whose rules.
+    /// The version whose rules apply.
     pub torch: TorchView,
-    /// The rule for the addresses of segments: the requested one, or the one that the figures are based on.
+    /// The rule for the addresses of segments: the requested rule, or the rule behind the figures.
     pub addresses: String,
     /// The program that ran.
     pub program: ProgramView,
@@ -29,13 +29,13 @@ impl Document for RequestsView {
     const VERSION: u32 = 1;
 }
 
-/// The version of PyTorch whose rules held.
+/// The version of PyTorch whose rules were applied.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TorchView {
     /// The version.
     pub version: String,
-    /// How it was chosen: `flag`, or `default`, which is the newest version whose rules are known.
+    /// How it was chosen: `flag`, or `default` for the newest version with known rules.
     pub chosen_by: &'static str,
 }
 
@@ -57,7 +57,7 @@ pub struct Warning {
     pub id: &'static str,
     /// A sentence.
     pub message: String,
-    /// How often.
+    /// The number of times.
     pub count: u64,
     /// The first line concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct RunView {
     /// `fits` or `oom`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["fits", "oom"])))]
     pub outcome: &'static str,
-    /// The row whose request failed first.
+    /// The row of the first request that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_op: Option<usize>,
     /// The line of the log that this row was made of.

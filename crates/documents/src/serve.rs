@@ -19,7 +19,7 @@ pub struct ServeView {
     /// Each GPU of `--fit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Vec<GpuView>>,
-    /// The least that serves the requests of `--need`.
+    /// The smallest GPUs that serve the requests of `--need`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub need: Option<NeedView>,
     /// A log beside the forecast.
@@ -42,7 +42,7 @@ pub struct GpuView {
     pub cards: u64,
     /// Whether the engine starts.
     pub starts: bool,
-    /// Bytes of the cache of the rank that has the least; negative where the budget is exceeded.
+    /// Bytes of the cache of the rank with the least; negative if the budget is exceeded.
     pub kv_cache_bytes: i64,
     /// Tokens of the cache, as this release prints them.
     pub tokens: u64,
@@ -60,7 +60,7 @@ pub struct NeedView {
     pub requests: u64,
     /// Tokens of each.
     pub tokens: u64,
-    /// What serves them, the smallest GPUs first: one way for each number of GPUs.
+    /// The ways to serve them, smallest GPUs first: one way for each number of GPUs.
     pub ways: Vec<WayView>,
 }
 
@@ -70,7 +70,7 @@ pub struct NeedView {
 pub struct WayView {
     /// The GPU.
     pub card: String,
-    /// How many.
+    /// Their number.
     pub cards: u64,
     /// The flags.
     pub flags: Vec<String>,
@@ -88,7 +88,7 @@ pub struct ServeAgainstView {
     pub log: String,
     /// Each term that the log prints.
     pub terms: Vec<ServeTermView>,
-    /// The term that differs most, or that it is in what the log does not print.
+    /// The term that differs most, or a note that the log does not print it.
     pub differs_most: Option<String>,
 }
 

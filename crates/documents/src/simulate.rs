@@ -26,7 +26,7 @@ pub struct SimulateView<'a> {
     pub(crate) version: Version<Self>,
     /// CUDA ordinal.
     pub device: u32,
-    /// Whose rules.
+    /// The version whose rules apply.
     pub torch: RulesView,
     /// Requests of the program that is run again.
     pub requests: usize,
@@ -51,7 +51,7 @@ pub struct SimulateView<'a> {
     pub alarms: Vec<AlarmView>,
     /// Where the peak of reserved memory goes; the bars add up to it.
     pub waterfall: Vec<BarView>,
-    /// Call sites whose long-lived blocks are in the way.
+    /// Call sites whose long-lived blocks fragment memory.
     pub sites: Vec<SiteView<'a>>,
     /// The cost of each `empty_cache()`.
     pub empty_caches: Vec<EmptyCacheView>,
@@ -82,7 +82,7 @@ pub struct TimelineView {
     pub entries: Vec<u32>,
     /// Reserved memory from each of them to the next.
     pub reserved_bytes: Vec<u64>,
-    /// The entry of the first request that failed, where it ends.
+    /// The entry of the first request that failed, which ends the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom_entry: Option<u32>,
 }
@@ -167,7 +167,7 @@ pub struct FailureView<'a> {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PinningView<'a> {
-    /// How many.
+    /// Their number.
     pub count: usize,
     /// Their bytes.
     pub bytes: u64,
@@ -185,7 +185,7 @@ pub struct PinningView<'a> {
 pub struct PinningSiteView<'a> {
     /// Requested bytes.
     pub requested_bytes: u64,
-    /// How many blocks.
+    /// The number of blocks.
     pub count: u64,
     /// The site in words, and whose it is.
     #[serde(flatten)]
@@ -216,7 +216,7 @@ pub struct FitView {
     pub conf: String,
     /// The smallest capacity from which on no request fails.
     pub min_capacity_bytes: u64,
-    /// The same under the least favourable order of addresses.
+    /// The same for the least favourable order of addresses.
     pub min_capacity_any_order_bytes: u64,
     /// Beyond the live memory.
     pub over_live_ratio: f64,
@@ -228,13 +228,13 @@ pub struct FitView {
     pub cards: Vec<CardView>,
 }
 
-/// Whether a card is enough.
+/// Whether a GPU is enough.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
     /// The gigabytes on the box.
     pub gigabytes: u32,
-    /// The card of that size with the least memory, as its driver calls it.
+    /// The GPU of that size with the least memory, by its driver's name.
     pub name: &'static str,
     /// As people call it: `RTX 4060`.
     pub short_name: &'static str,
@@ -288,11 +288,11 @@ pub struct AlarmView {
 pub struct BarView {
     /// The cause.
     pub cause: &'static str,
-    /// How much lower the peak is without it.
+    /// The reduction of the peak without it.
     pub bytes: i64,
 }
 
-/// A call site whose long-lived blocks are in the way.
+/// A call site whose long-lived blocks fragment memory.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SiteView<'a> {
@@ -300,9 +300,9 @@ pub struct SiteView<'a> {
     pub count: usize,
     /// Their requested bytes.
     pub requested_bytes: u64,
-    /// How much lower the peak is if they are allocated before anything else.
+    /// The reduction of the peak if they are allocated before anything else.
     pub hoisted_saves_bytes: i64,
-    /// How much lower it is if they come from a pool of their own.
+    /// The reduction of the peak if they come from a pool of their own.
     pub pooled_saves_bytes: i64,
     /// The site in words, and whose it is.
     #[serde(flatten)]
@@ -317,11 +317,11 @@ pub struct SiteView<'a> {
 pub struct EmptyCacheView {
     /// The first entry that it caused; null for all calls together.
     pub entry: Option<u32>,
-    /// How many calls.
+    /// The number of calls.
     pub calls: usize,
     /// Calls to the driver that it caused.
     pub device_allocs: i64,
-    /// How much higher the peak would be without it.
+    /// The increase of the peak without the call.
     pub saved_bytes: i64,
 }
 

@@ -16,7 +16,7 @@ use crate::{Document, Format, Version};
 pub struct VerifyView<'a> {
     format: Format<Self>,
     version: Version<Self>,
-    /// Whose rules.
+    /// The version whose rules apply.
     pub torch: TorchView,
     /// Of all devices together.
     pub fidelity: FidelityView<'a>,
@@ -62,7 +62,7 @@ pub struct DeviceView<'a> {
 pub struct FidelityView<'a> {
     /// Entries compared.
     pub entries: u64,
-    /// Of these, how many came out the same before the first that did not.
+    /// The number of equal entries before the first difference.
     pub equal: u64,
     /// The first that did not; absent where all came out the same.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ pub struct Card {
     pub l2_bytes: u64,
     /// Width of the memory's bus.
     pub bus_bits: u32,
-    /// Whether dry runs on it were compared with the real card.
+    /// Whether dry runs on this GPU were compared with the real one.
     pub proven: bool,
     /// Whether the memory is one that PyTorch has been seen to report.
     pub reported: bool,

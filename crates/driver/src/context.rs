@@ -116,7 +116,7 @@ pub enum Piece {
         library: Library,
         /// Where.
         address: u64,
-        /// How much.
+        /// The bytes.
         bytes: u64,
     },
     /// Memory of streams that it makes.

@@ -233,7 +233,7 @@ pub enum QkNorm {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each says how a router differs")]
 pub struct Experts {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// How many a token goes to.
     pub per_token: u64,

@@ -26,9 +26,9 @@ pub struct Estimate {
     pub model: String,
     /// Its family.
     pub family: String,
-    /// How many parameters it has.
+    /// The number of its parameters.
     pub parameters: u64,
-    /// How many of them, or of its adapters, are trained.
+    /// The number of trained parameters, those of adapters included.
     pub trainable_parameters: u64,
     /// The peak of requested memory, without library workspaces.
     pub peak_requested_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Estimate {
     pub breakdown: Breakdown,
     /// The same in detail, largest first.
     pub terms: Vec<Term>,
-    /// How far off it may be.
+    /// The error band of the estimate.
     pub error_band: ErrorBand,
     /// The assumptions.
     pub assumptions: Vec<String>,
@@ -137,13 +137,13 @@ impl Breakdown {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Term {
-    /// Of which category.
+    /// Its category.
     pub category: Category,
     /// The part of the model or of the step.
     pub part: &'static str,
     /// The value.
     pub name: &'static str,
-    /// How many tensors.
+    /// The number of tensors.
     pub count: u64,
     /// All of them together.
     pub bytes: u64,
@@ -151,7 +151,7 @@ pub struct Term {
     pub formula: String,
 }
 
-/// How far off an estimate may be.
+/// The error band of an estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBand {

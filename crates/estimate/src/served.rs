@@ -134,7 +134,7 @@ impl LayerCache {
 /// Experts of a served model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServedExperts {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// How many a token goes to.
     pub per_token: u64,

@@ -22,7 +22,7 @@ pub struct Process {
     pub started: u64,
     /// Its command line, or its name in brackets if it has none.
     pub command: String,
-    /// Whose it is.
+    /// Its user.
     pub uid: u32,
 }
 

@@ -57,7 +57,7 @@ pub struct GpuSample {
     pub ecc: Option<Ecc>,
     /// The processes on it, the largest first.
     pub processes: Vec<ProcessSample>,
-    /// Used bytes that belong to no process that is told: those of other containers, or the driver's own.
+    /// Used bytes that belong to no listed process: those of other containers, or the driver's own.
     pub unseen_bytes: Option<u64>,
     /// Whether it has fallen off the bus, or needs a reset.
     #[serde(default)]
@@ -152,7 +152,7 @@ pub struct ProcessSample {
     /// Its memory on the GPU; `None` if the driver does not report it.
     #[serde(rename = "used_bytes")]
     pub bytes: Option<u64>,
-    /// Whose it is.
+    /// Its user.
     pub user: Option<String>,
     /// Its command line; `None` if it is not to be seen from here.
     pub command: Option<String>,
@@ -174,7 +174,7 @@ pub struct ProcessSample {
 pub struct Loaded {
     /// Libraries that use GPUs among those that it has loaded.
     pub libraries: Vec<String>,
-    /// What cannot be known, and what would tell it.
+    /// The unknown part, and how to find it out.
     pub unknown: String,
 }
 
@@ -247,7 +247,7 @@ pub struct TorchSplit {
     pub unexplained_bytes: u64,
     /// The peak of allocated memory since the last sample, from PyTorch's own statistics.
     pub peak_allocated_bytes: u64,
-    /// The most that was held at once since the last look.
+    /// The highest reserved bytes since the last sample.
     pub peak_reserved_bytes: u64,
     /// Libraries in the process that take memory beside PyTorch's.
     pub libraries: Vec<String>,

@@ -14,7 +14,8 @@ use serde::Serialize;
 pub struct Outside {
     /// Files and directories that were looked at.
     pub looked_at: u64,
-    /// Those that have changed since the run began, by whomever: content, mode, owner or times. Sorted by path.
+    /// Files whose content, mode, owner or times have changed since the run began, through any program. Sorted by
+    /// path.
     pub changed: Vec<PathBuf>,
 }
 

@@ -106,7 +106,7 @@ pub struct Process {
     pub arguments: Vec<String>,
     /// Which it is of several.
     pub rank: Option<u32>,
-    /// How many there are.
+    /// Their number.
     pub world_size: Option<u32>,
     /// The ranks of each process group that it has made, if it ran as one of imagined ranks.
     #[serde(default, skip_serializing)]
@@ -122,7 +122,7 @@ pub struct Process {
     /// Its position in the code then, if no message names it.
     #[serde(default)]
     pub stack: String,
-    /// Steps of the optimizer that made most.
+    /// The steps of the optimizer that made the most.
     pub steps: u64,
     /// Its recording, complete from the first allocation on; empty if it could not be written.
     pub snapshot: PathBuf,
@@ -154,7 +154,7 @@ pub struct Process {
     /// Whether memory would be free later if streams finished later, in a run in which they finish at once.
     #[serde(default)]
     pub timing_decides: bool,
-    /// The most that it had in the host's memory.
+    /// Its peak in the host's memory.
     pub host_peak_bytes: u64,
 }
 
@@ -199,7 +199,7 @@ pub struct Peaks {
     pub num_ooms: u64,
 }
 
-/// An allocation that the card had no memory for.
+/// An allocation that failed because the GPU was full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
@@ -207,7 +207,7 @@ pub struct Failure {
     pub device: u32,
     /// How large.
     pub requested_bytes: u64,
-    /// How many failed in all.
+    /// The number of all failures.
     pub count: u64,
     /// The recording up to there.
     pub snapshot: PathBuf,
@@ -221,7 +221,7 @@ pub struct Read {
     pub what: String,
     /// The program's line, as `file:line function`.
     pub place: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Whether the value can change the allocations.
     #[serde(default)]

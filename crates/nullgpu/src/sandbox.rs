@@ -30,9 +30,9 @@ pub struct Sandbox {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
-    /// Files that are there at the end and were not before, or were changed.
+    /// Files that were created or changed.
     pub files: u64,
-    /// Their bytes; a partly changed file counts whole.
+    /// Their bytes; a partly changed file counts as a whole.
     pub bytes: u64,
     /// Those of them that would have replaced or changed a file that was there.
     pub replaced: u64,

@@ -124,7 +124,7 @@ impl StepNeed {
 pub struct Share {
     /// Whose.
     pub holder: Holder,
-    /// How much.
+    /// The bytes.
     pub bytes: u64,
 }
 

@@ -50,10 +50,10 @@ impl Role {
     }
 }
 
-/// Whose memory it is.
+/// The owner of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
-    /// What it is for.
+    /// Its role.
     pub role: Role,
     /// The library, by the name that people know it by; empty where it has none.
     pub library: String,

@@ -146,7 +146,7 @@ pub struct Mark {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NvmlSample {
-    /// When.
+    /// The time.
     pub time_ns: u64,
     /// On which device.
     pub device: i32,
@@ -162,7 +162,7 @@ pub struct Work {
     pub device: i32,
     /// `kernels`, or which way memory was copied.
     pub what: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The bytes that were copied.
     pub bytes: u64,

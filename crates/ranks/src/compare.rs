@@ -440,7 +440,7 @@ fn first_failure(rows: &[Row<'_>]) -> Option<FirstFailureView> {
     })
 }
 
-/// Remarks on how far the comparison goes.
+/// Remarks on the limits of the comparison.
 fn notes(rows: &[Row<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     let versions: BTreeSet<&str> = rows.iter().map(|row| row.digest.torch.as_str()).collect();

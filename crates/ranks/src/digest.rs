@@ -49,7 +49,7 @@ pub struct Digest {
     pub file: String,
     /// What the recorder wrote beside the snapshot, or in it.
     pub manifest: Option<Manifest>,
-    /// Which PyTorch wrote it, as far as the file tells.
+    /// The version of PyTorch that wrote it, as far as the file shows.
     pub torch: String,
     /// The allocator's settings, as text.
     pub settings: BTreeMap<String, String>,
@@ -253,7 +253,7 @@ pub struct Work {
 pub struct Sizes {
     /// Bytes of all.
     pub bytes: u64,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Bytes of the largest.
     pub largest_bytes: u64,

@@ -23,7 +23,7 @@ pub struct Answer {
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// The cache of the rank that has the least for it; negative where the budget is exceeded.
+    /// The cache of the rank with the least; negative if the budget is exceeded.
     pub kv_cache_bytes: i64,
     /// Tokens of a block of the cache; null where the cache has no blocks.
     pub block_tokens: Option<u64>,
@@ -47,7 +47,7 @@ pub struct Answer {
     pub changes: Vec<Change>,
     /// Taken where the question does not say.
     pub assumed: Vec<String>,
-    /// How far this can be believed.
+    /// The confidence in this result.
     pub confidence: Confidence,
 }
 
@@ -57,7 +57,7 @@ pub struct Answer {
 pub struct Refusal {
     /// Its kind.
     pub kind: RefusalKind,
-    /// What the engine says, in our words.
+    /// The engine's statement, in our words.
     pub sentence: String,
 }
 
@@ -138,7 +138,7 @@ pub struct Change {
     pub costs: String,
 }
 
-/// How far an answer can be believed.
+/// The confidence in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confidence {

@@ -58,7 +58,7 @@ pub struct Warning {
     pub id: &'static str,
     /// What it is, and what was done about it: a fragment that reads alone.
     pub message: String,
-    /// How often.
+    /// The number of times.
     pub count: u64,
     /// The first time.
     pub first: Place,

@@ -16,7 +16,7 @@ const MOST: usize = 16;
 pub struct EmptyCache {
     /// The first entry that it caused; `None` stands for all calls together.
     pub entry: Option<EntryId>,
-    /// How many calls.
+    /// The number of calls.
     pub calls: usize,
     /// Calls that took memory from the driver less without it: each waits for the device.
     pub device_allocs: i64,

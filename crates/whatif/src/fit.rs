@@ -30,7 +30,7 @@ pub const CANDIDATES: [&str; 7] = [
     "garbage_collection_threshold:0.8",
 ];
 
-/// Whether a card is enough.
+/// Whether a GPU is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardFit {
     /// The smallest card of its size.

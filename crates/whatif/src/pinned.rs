@@ -14,7 +14,7 @@ use crate::replay::Step;
 /// The fewest live blocks without which a failed request would have been served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// How many.
+    /// Their number.
     pub blocks: usize,
     /// Their bytes.
     pub bytes: u64,

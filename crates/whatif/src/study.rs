@@ -28,7 +28,7 @@ pub struct Study {
     pub device: u32,
     /// What the program asked for.
     pub program: Program,
-    /// Whose rules.
+    /// The version whose rules apply.
     pub torch: TorchVersion,
     /// The settings of the recording.
     pub recorded: Settings,

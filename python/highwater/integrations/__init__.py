@@ -1,1 +1,1 @@
-"""Callbacks for training loops that are not one's own: `transformers` and `lightning`, each imported with its module only."""
+"""Callbacks for the training loops of `transformers` and `lightning`; each is imported only with its own module."""

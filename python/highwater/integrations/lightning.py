@@ -20,7 +20,7 @@ from highwater.integrations._recording import RecordingCallback
 class HighwaterCallback(RecordingCallback, Callback):  # type: ignore[misc]
     """Records from the beginning of the fit to its end; each training batch is an iteration.
 
-    Of several ranks, each writes a file of its own. ``names`` calls tensors by the model's names.
+    If there are several ranks, each writes its own file. ``names`` gives tensors the model's names.
     """
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:

@@ -17,7 +17,7 @@ from highwater.integrations._recording import RecordingCallback
 class HighwaterCallback(RecordingCallback, TrainerCallback):  # type: ignore[misc]
     """Records from the beginning of the training to its end; each of its steps is an iteration.
 
-    Of several ranks, each writes a file of its own. ``names`` calls tensors by the model's names.
+    If there are several ranks, each writes its own file. ``names`` gives tensors the model's names.
     """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

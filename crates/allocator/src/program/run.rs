@@ -21,7 +21,7 @@ const HANDLE_STEP: u64 = 0x1000;
 /// What a program runs on.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whose rules.
+    /// The version whose rules apply.
     pub torch: TorchVersion,
     /// Settings at the start.
     pub conf: String,

@@ -32,7 +32,7 @@ pub(super) fn measure(device: &DeviceAnalysis<'_>) -> Total {
 /// Lifetimes that are not shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftOut {
-    /// How many.
+    /// Their number.
     pub(super) allocations: usize,
     /// The most bytes of them that were live at once.
     pub(super) bytes: u64,

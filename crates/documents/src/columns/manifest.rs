@@ -27,7 +27,7 @@ pub struct Manifest {
     pub(crate) version: Version<Self>,
     /// The file's name, without its directory.
     pub name: String,
-    /// Which PyTorch wrote it, as far as the file tells.
+    /// The version of PyTorch that wrote it, as far as the file shows.
     pub torch: TorchView,
     /// Warnings.
     pub warnings: Vec<WarningView>,
@@ -69,7 +69,7 @@ impl Manifest {
     }
 }
 
-/// Where answers to "what if" come from.
+/// The source of the answers to "what if".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhatIf {
@@ -90,7 +90,7 @@ pub enum WhatIf {
 pub struct LeftOutView {
     /// They are smaller than this.
     pub below_bytes: u64,
-    /// How many.
+    /// Their number.
     pub allocations: usize,
     /// The most bytes of them that were live at once on a device: the drawn area is nowhere too low by more.
     pub bytes: u64,
@@ -106,20 +106,20 @@ pub struct DeviceManifest {
     pub entries: usize,
     /// Number of lifetimes.
     pub rows: usize,
-    /// How many of them began before the first entry: the first so many rows.
+    /// The number of lifetimes that began before the first entry; they are the first rows.
     pub before: usize,
     /// The unit of sizes and offsets: a power of two, 512 if all sizes allow it.
     pub unit_bytes: u64,
     /// The meaning of `size`: `active_bytes`, or `requested_bytes` where the sizes of blocks are estimates.
     pub measure: &'static str,
-    /// How far the sizes of blocks are known: `exact`, `bounds` or `estimate`.
+    /// How exactly the sizes of blocks are known: `exact`, `bounds` or `estimate`.
     pub knowledge: &'static str,
     /// Why not exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The answer in one line: what failed and why, or how high memory peaked.
+    /// The answer in one line: the failure and its cause, or the peak.
     pub headline: String,
-    /// How much of the run the trace holds.
+    /// The part of the run that the trace holds.
     pub recorded: RecordedView,
     /// The largest total of `measure` after an entry.
     pub peak: PeakAt,
@@ -127,7 +127,7 @@ pub struct DeviceManifest {
     pub end_bytes: u64,
     /// The largest reserved total after an entry.
     pub reserved_peak: PeakAt,
-    /// The memory available to the process when a request failed: the least that is certain.
+    /// The memory available to the process when a request failed: a certain lower bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// The level that reserved memory could not pass, where a request failed: the line that the page draws.
@@ -148,12 +148,12 @@ pub struct DeviceManifest {
     pub categories: Option<Vec<String>>,
     /// Moments of note: at most 10,000, errors first.
     pub marks: Vec<Mark>,
-    /// How many moments more there are.
+    /// The number of further moments.
     #[serde(skip_serializing_if = "is_zero")]
     pub marks_left_out: usize,
     /// Annotated scopes: at most 100,000, the outermost.
     pub scopes: Vec<ScopeView>,
-    /// How many scopes more there are.
+    /// The number of further scopes.
     #[serde(skip_serializing_if = "is_zero")]
     pub scopes_left_out: usize,
     /// The iterations.
@@ -167,7 +167,7 @@ pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A total and where it is.
+/// A total and its entry.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakAt {
@@ -211,7 +211,7 @@ pub struct ScopeView {
     pub start: usize,
     /// One past the last.
     pub end: usize,
-    /// How many scopes are around it.
+    /// The number of scopes around it.
     pub depth: usize,
     /// Its name.
     pub name: String,

@@ -15,9 +15,9 @@ use crate::report::{DriverLineView, described};
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutsideView {
-    /// Whose, the most first.
+    /// The owners, largest first.
     pub owners: Vec<OutsideOwnerView>,
-    /// The GPU's memory, where it is known.
+    /// The GPU's memory, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// The largest sum of the owners after an entry.
@@ -29,7 +29,7 @@ pub struct OutsideView {
     pub blocks_left_out: usize,
 }
 
-/// Whose memory it is.
+/// The owner of memory.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutsideOwnerView {

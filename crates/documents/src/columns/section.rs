@@ -83,7 +83,7 @@ impl SectionInfo {
 pub struct Section {
     /// The type of the numbers.
     pub kind: Kind,
-    /// How many.
+    /// Their number.
     pub length: usize,
     /// The value of all of them, if they are equal.
     pub constant: Option<f64>,

@@ -18,15 +18,15 @@ pub struct BatchView {
     pub bytes_per_unit: f64,
     /// Bytes per square of the batch; 0 where the points lie on a line.
     pub bytes_per_unit_squared: f64,
-    /// The peak is no less, whatever the batch.
+    /// The lowest peak, whatever the batch.
     pub floor_bytes: u64,
-    /// The farthest that a point lies off.
+    /// The largest distance of a point from the fit.
     pub largest_residual_bytes: u64,
     /// One for each file.
     pub points: Vec<PointView>,
     /// The peaks by the line, smallest batch first: of the recorded batches, of the doublings between them, and of twice the largest.
     pub peaks: Vec<BatchPeakView>,
-    /// A file whose inputs imply another batch than the given one; absent where none does.
+    /// A file whose inputs imply a batch other than the given one; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<ContradictionView>,
     /// The largest batch for a capacity, if one was given.
@@ -58,7 +58,7 @@ pub struct BatchPeakView {
     pub peak_bytes: u64,
 }
 
-/// A file whose inputs imply another batch than the given one.
+/// A file whose inputs imply a batch other than the given one.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContradictionView {

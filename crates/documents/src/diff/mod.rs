@@ -57,12 +57,12 @@ pub struct DeviceDiffView<'a> {
     pub sides: Vec<SideView>,
     /// The categories that any file has.
     pub categories: Vec<CategoryDiffView>,
-    /// The peak by the batch; null where nothing tells it.
+    /// The peak by the batch; null if it is unknown.
     pub batch: Option<BatchView>,
     /// Why it is null.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_unclear: Option<&'static str>,
-    /// The call sites that changed most first.
+    /// The call sites, largest change first.
     pub call_sites: Vec<SiteDiffView<'a>>,
 }
 
@@ -72,11 +72,11 @@ pub struct DeviceDiffView<'a> {
 pub struct SideView {
     /// The entry after which it is compared; null before the first.
     pub entry: Option<u32>,
-    /// Requested at that moment.
+    /// Requested bytes at that moment.
     pub requested_bytes: u64,
-    /// In blocks that tensors own, then.
+    /// Bytes in blocks that tensors own, at that moment.
     pub allocated_bytes: u64,
-    /// Held from the driver, then.
+    /// Reserved bytes at that moment.
     pub reserved_bytes: u64,
     /// The highest requested bytes of the recording.
     pub peak_requested_bytes: u64,
@@ -115,7 +115,7 @@ pub struct SiteDiffView<'a> {
     pub bytes: Vec<u64>,
     /// Allocations, one for each file.
     pub count: Vec<u64>,
-    /// The words for it where there is no frame.
+    /// The words for the call site if there is no frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<&'a str>,
     /// The site in words, and whose it is.
@@ -138,7 +138,7 @@ pub struct SettingDiffView<'a> {
 /// A device of all files, compared.
 #[derive(Debug)]
 pub struct Compared<'a> {
-    /// When.
+    /// The time.
     pub at: Moment,
     /// The result.
     pub diff: DeviceDiff<'a>,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use highwater_outside::{Line, Moment, OwnerTotal, Recording, Role, Timeline};
 
-/// What the process has of its cards.
+/// The memory of the process on its GPUs.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DriverView {
     /// Calls of the driver that were seen.
     pub calls: u64,
-    /// Of them, those that are in the file. Of the others only the memory is that they left live.
+    /// The number of calls in the file. Of the other calls the file has only memory that is still live.
     pub kept: u64,
     /// Calls without a Python stack because it would have taken too long to get.
     pub without_python: u64,
@@ -22,7 +22,7 @@ pub struct DriverView {
     pub work: Vec<WorkView>,
     /// Times in which nothing was recorded.
     pub gaps: Vec<DriverGapView>,
-    /// Each card on which the process has anything.
+    /// Each GPU on which the process has memory.
     pub cards: Vec<CardUseView>,
 }
 
@@ -34,7 +34,7 @@ pub struct WorkView {
     pub device: i32,
     /// `kernels`, or which way memory was copied.
     pub what: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The bytes that were copied.
     pub bytes: u64,
@@ -54,23 +54,23 @@ pub struct DriverGapView {
     pub why: String,
 }
 
-/// A process's memory on a card.
+/// A process's memory on a GPU.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardUseView {
     /// CUDA ordinal.
     pub device: i32,
-    /// The card's memory, where it is known.
+    /// The GPU's memory, if it is known.
     pub capacity_bytes: Option<u64>,
     /// The moment of the highest use, of all owners together.
     pub peak: CardMomentView,
     /// The use at the dump.
     pub end_bytes: u64,
-    /// The sum beside NVML's figure of the process, at each moment when NVML was asked.
+    /// The sum beside NVML's figure for the process, at each moment when NVML was read.
     pub compared: Vec<ComparedView>,
 }
 
-/// A process's memory on a card at a moment.
+/// A process's memory on a GPU at a moment.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardMomentView {
@@ -86,7 +86,8 @@ pub struct CardMomentView {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnerView {
-    /// What it is: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`; `managed`, `pinned` and `unexplained` do not count.
+    /// Its kind: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`; `managed`, `pinned` and
+    /// `unexplained` do not count.
     pub role: &'static str,
     /// The library, where the role does not say it.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -95,7 +96,7 @@ pub struct OwnerView {
     pub title: String,
     /// Whether it is part of the sum.
     pub counts: bool,
-    /// Bytes; less than nothing where more was freed than was seen to be taken.
+    /// Bytes; negative if more was freed than was seen to be allocated.
     pub bytes: i64,
     /// Live allocations, or changes that were measured.
     pub allocations: usize,
@@ -145,9 +146,9 @@ pub struct DriverLineView {
 pub struct ComparedView {
     /// When, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What the program called the moment.
+    /// The program's name for the moment.
     pub mark: String,
-    /// The sum over the owners that count, none of which is computed from NVML's figure.
+    /// The sum over the owners that count; none of them is computed from NVML's figure.
     pub bytes: u64,
     /// NVML's figure of the process.
     pub nvml_bytes: u64,

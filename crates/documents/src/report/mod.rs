@@ -53,7 +53,7 @@ pub struct ReportView<'a> {
     pub host: Option<HostView>,
     /// The allocator's settings, in the order of the file.
     pub settings: SettingsView<'a>,
-    /// Which PyTorch wrote it, as far as the file tells.
+    /// The version of PyTorch that wrote it, as far as the file shows.
     pub torch: TorchView,
     /// Warnings.
     pub warnings: Vec<WarningView>,
@@ -87,7 +87,7 @@ pub struct DeviceView<'a> {
     pub entries: usize,
     /// Whether a history was recorded; without one, only the state at the dump is known.
     pub has_history: bool,
-    /// How much of the run they hold.
+    /// The part of the run that they hold.
     pub recorded: RecordedView,
     /// Before the first entry.
     pub start: Totals,
@@ -95,7 +95,7 @@ pub struct DeviceView<'a> {
     pub end: highwater_snapshot::EndTotals,
     /// The maximum of each total over the recording.
     pub peak: PeakView,
-    /// How far allocated and active bytes are known.
+    /// How exactly allocated and active bytes are known.
     pub block_sizes: BlockSizesView,
     /// The moment of the largest allocated bytes.
     pub at_peak: AtPeakView<'a>,
@@ -112,7 +112,7 @@ pub struct DeviceView<'a> {
     pub iterations: Vec<IterationView>,
     /// Memory that iterations leave behind, by call site.
     pub growth: Vec<GrowthView<'a>>,
-    /// The first and the last iteration that count for growth; null where there are too few to tell.
+    /// The first and the last iteration that count for growth; null if there are too few.
     pub growth_counted: Option<[usize; 2]>,
     /// Where in the viewer that growth is seen.
     pub growth_places: Vec<ViewerPlaceView>,
@@ -127,7 +127,7 @@ pub struct DeviceView<'a> {
     pub envelope: EnvelopeView,
 }
 
-/// A finding, and where in the viewer it is seen.
+/// A finding, with its place in the viewer.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingView {
@@ -146,7 +146,7 @@ impl std::ops::Deref for FindingView {
     }
 }
 
-/// How much of the run the trace holds.
+/// The part of the run that the trace holds.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedView {
@@ -176,7 +176,7 @@ impl RecordedView {
     }
 }
 
-/// How far the sizes of blocks are known, on which allocated and active bytes rest.
+/// How exactly the sizes of blocks are known. Allocated and active bytes depend on them.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockSizesView {
@@ -203,9 +203,9 @@ pub struct AtPeakView<'a> {
     pub by: &'static str,
     /// The entry after which it is first reached; null if it stands before the first entry.
     pub entry: Option<u32>,
-    /// When that was.
+    /// The time of that peak.
     pub time_us: Option<i64>,
-    /// Microseconds from the first entry whose time is known until then.
+    /// Microseconds since the first entry with a known time.
     pub elapsed_us: Option<i64>,
     /// The iteration that it falls in.
     pub iteration: Option<usize>,
@@ -223,7 +223,7 @@ pub struct AtPeakView<'a> {
     pub reserved_bytes: u64,
     /// Bytes by category, of the total named by `by`, which is their sum.
     pub categories: CategoriesView,
-    /// Why much is `unknown`, where it is.
+    /// Why much is `unknown`, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_because: Option<&'static str>,
     /// Bytes by call site, of the total named by `by`, largest first.
@@ -302,7 +302,7 @@ pub struct CallSiteView<'a> {
     pub requested_bytes: u64,
     /// Allocations.
     pub count: u64,
-    /// The words for it where there is no frame.
+    /// The words for the call site if there is no frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<&'a str>,
     /// The site in words, and whose it is.

@@ -14,7 +14,7 @@ use crate::{FrameView, PlaceView, frames_from_site};
 pub struct OomView<'a> {
     /// The entry.
     pub entry: u32,
-    /// When.
+    /// The time.
     pub time_us: Option<i64>,
     /// The request, rounded.
     pub requested_bytes: u64,

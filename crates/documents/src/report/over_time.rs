@@ -43,16 +43,16 @@ pub(super) const ENVELOPE_COLUMNS: usize = 86;
 pub struct PeakView {
     /// Requested.
     pub requested_bytes: u64,
-    /// In blocks that tensors own. The least that it may be, where [`BlockSizesView::known`] is `bounds`.
+    /// In blocks that tensors own; the lower bound if [`BlockSizesView::known`] is `bounds`.
     pub allocated_bytes: u64,
-    /// Allocated, and awaiting free. The least, likewise.
+    /// Allocated bytes and bytes that wait for their free; the lower bound, likewise.
     pub active_bytes: u64,
     /// Held from the driver.
     pub reserved_bytes: u64,
-    /// The most that the allocated bytes may be, where that is more.
+    /// The upper bound of the allocated bytes, if it is higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes_at_most: Option<u64>,
-    /// The most that the active bytes may be, where that is more.
+    /// The upper bound of the active bytes, if it is higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_bytes_at_most: Option<u64>,
     /// Where the requested bytes are highest.
@@ -106,14 +106,14 @@ pub struct IterationView {
     pub peak_entry: Option<u32>,
     /// The highest allocated bytes.
     pub peak_allocated_bytes: u64,
-    /// The most that those may be, where that is more.
+    /// The upper bound, if it is higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_allocated_bytes_at_most: Option<u64>,
     /// Requested bytes at its end.
     pub end_requested_bytes: u64,
     /// Allocated bytes at its end.
     pub end_allocated_bytes: u64,
-    /// The most that those may be, where that is more.
+    /// The upper bound, if it is higher.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_allocated_bytes_at_most: Option<u64>,
     /// The highest reserved bytes.

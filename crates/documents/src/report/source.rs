@@ -14,7 +14,7 @@ pub struct SourceView {
     pub encoding: String,
     /// Whether the input ended too early.
     pub is_cut: bool,
-    /// Which of the profiler's files it is: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
+    /// The kind of the profiler's file: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<&'static str>,
     /// The same in words.
@@ -51,7 +51,7 @@ pub struct WarningView {
     pub id: &'static str,
     /// The warning in words.
     pub message: String,
-    /// How often.
+    /// The number of times.
     pub count: u64,
     /// Offset of the first case in the decompressed input.
     #[serde(skip_serializing_if = "Option::is_none")]

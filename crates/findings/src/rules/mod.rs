@@ -40,7 +40,7 @@ use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_whatif::parallel;
 
-/// How much it matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -70,13 +70,13 @@ impl Severity {
 pub struct Finding {
     /// A stable word for its kind.
     pub id: &'static str,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// The finding in one line.
     pub title: String,
     /// The evidence.
     pub detail: String,
-    /// The saving of the change, where it is known.
+    /// The saving of the change, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving_bytes: Option<u64>,
     /// The saving is an estimate: nothing recorded can be replayed with the change.

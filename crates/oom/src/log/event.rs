@@ -23,7 +23,7 @@ pub(super) type EventIndex = FxHashMap<(&'static str, Option<u32>, Values), usiz
 /// A failure of an engine, a library or the host, by its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// A stable word for what it says, such as `vllm-no-blocks`.
+    /// A stable word for its meaning, such as `vllm-no-blocks`.
     pub id: &'static str,
     /// Who prints it, and in which releases.
     pub origin: &'static str,
@@ -31,7 +31,7 @@ pub struct Event {
     pub rank: Option<u32>,
     /// The line of the first, from 1 on.
     pub line: u64,
-    /// How many say the same.
+    /// The number of equal ones.
     pub count: u64,
     /// Its numbers and names.
     pub values: Vec<(&'static str, Value)>,

@@ -13,7 +13,7 @@ use crate::program::Program;
 pub struct Group {
     /// What they say.
     pub message: Message,
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// The line of the first, from 1 on.
     pub line: u64,
@@ -81,7 +81,7 @@ pub struct Found {
     pub dimensions: Dimensions,
     /// Failures of engines, libraries and the host, by their words, by their first appearance.
     pub events: Vec<Event>,
-    /// How many there are in all.
+    /// The number of all messages.
     pub event_count: u64,
     /// What an engine printed while it started.
     pub engine: Option<EngineLog>,

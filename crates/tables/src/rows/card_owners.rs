@@ -4,24 +4,25 @@ use crate::declaration::table;
 use crate::{Recording, Rows};
 
 table! {
-    /// Whose the memory of a card is at the peak of the whole card, where the driver was recorded: PyTorch's segments, each library, code,
-    /// the context.
+    /// The owners of a GPU's memory at the peak of the whole GPU, if the driver was recorded: PyTorch's segments, each
+    /// library, code, the context.
     "card_owners" => CardOwner<'a>, by fill {
         /// The snapshot.
         file: &'a str,
         /// CUDA ordinal.
         device: u32,
-        /// What it is: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`, `managed`, `pinned`, `unexplained`.
+        /// Its kind: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`, `managed`, `pinned`,
+        /// `unexplained`.
         role: &'a str,
         /// The library; null where the role says it.
         library: Option<&'a str>,
-        /// Bytes; less than nothing where more was freed than was seen to be taken.
+        /// Bytes; negative if more was freed than was seen to be allocated.
         bytes: i64,
-        /// Whether it counts in the process's memory on the card.
+        /// Whether it counts in the process's memory on the GPU.
         counts: bool,
         /// Live allocations, or changes that were measured.
         allocations: usize,
-        /// What the process uses of the card at that moment.
+        /// The GPU memory that the process uses at that moment.
         card_bytes: u64,
     }
 }

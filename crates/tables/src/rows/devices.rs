@@ -16,13 +16,14 @@ table! {
         entries: usize,
         /// Whether a history was recorded; without one, only the state at the dump is known.
         has_history: bool,
-        /// Whether nothing was there before the first entry.
+        /// Whether nothing was allocated before the first entry.
         is_from_start: bool,
         /// Whether entries were lost.
         is_truncated: bool,
         /// Why the trace does not hold the whole run; null if it does.
         recorded_cause: Option<&'a str>,
-        /// How far sizes of blocks are known: `exact`, `bounds` or `estimate`. Allocated and active bytes rest on them.
+        /// How exactly sizes of blocks are known: `exact`, `bounds` or `estimate`. Allocated and active bytes depend
+        /// on them.
         block_sizes: &'a str,
         /// Requested bytes before the first entry.
         start_requested_bytes: u64,
@@ -40,13 +41,13 @@ table! {
         end_reserved_bytes: u64,
         /// The highest requested bytes.
         peak_requested_bytes: u64,
-        /// The highest allocated bytes; the least that it may be, where `block_sizes` is `bounds`.
+        /// The highest allocated bytes; the lower bound if `block_sizes` is `bounds`.
         peak_allocated_bytes: u64,
-        /// The most that those may be.
+        /// Their upper bound.
         peak_allocated_bytes_at_most: u64,
-        /// The highest active bytes; the least, likewise.
+        /// The highest active bytes; the lower bound, likewise.
         peak_active_bytes: u64,
-        /// The most that those may be.
+        /// Their upper bound.
         peak_active_bytes_at_most: u64,
         /// The highest reserved bytes.
         peak_reserved_bytes: u64,
@@ -62,7 +63,7 @@ table! {
         at_peak_by: &'a str,
         /// The entry of that peak.
         at_peak_entry: Option<u32>,
-        /// When that was.
+        /// The time of that peak.
         at_peak_time_us: Option<i64>,
         /// Requested bytes at that peak.
         at_peak_requested_bytes: u64,

@@ -15,7 +15,7 @@ table! {
         device: u32,
         /// Its number on the device.
         entry: u32,
-        /// What happened, in PyTorch's word.
+        /// The action, in PyTorch's word.
         action: &'a str,
         /// First byte of the block or segment; null of an `oom`.
         address: Option<Bits>,
@@ -25,7 +25,7 @@ table! {
         stream: Bits,
         /// The private pool, as PyTorch writes it; null of the default pool.
         pool: Option<&'a str>,
-        /// When.
+        /// The time.
         time_us: Option<i64>,
         /// Free memory that the driver reported, of an `oom`.
         device_free_bytes: Option<u64>,

@@ -15,9 +15,9 @@ table! {
         call_site: &'a str,
         /// The program's own line, where `call_site` is a library's.
         called_from: Option<&'a str>,
-        /// Requested bytes left behind an iteration, in the mean.
+        /// Mean requested bytes left behind per iteration.
         per_iteration_bytes: u64,
-        /// Requested bytes left behind, of all counted iterations.
+        /// Requested bytes left behind by all counted iterations.
         left_bytes: u64,
         /// Allocations left behind.
         allocations: u64,

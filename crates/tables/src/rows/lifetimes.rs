@@ -20,15 +20,15 @@ table! {
         address: Bits,
         /// Requested bytes.
         requested_bytes: u64,
-        /// Bytes of the block; the least, where they have bounds.
+        /// Bytes of the block; the lower bound, if they have bounds.
         size_bytes: u64,
-        /// The most that the block may have.
+        /// The upper bound of the block's bytes.
         size_bytes_at_most: u64,
         /// The stream's handle.
         stream: Bits,
         /// The private pool, as PyTorch writes it; null of the default pool.
         pool: Option<&'a str>,
-        /// What it is for.
+        /// Its category.
         category: &'a str,
         /// The rule that decided the category.
         category_rule: &'a str,

@@ -14,7 +14,7 @@ table! {
         device: u32,
         /// The entry.
         entry: u32,
-        /// When.
+        /// The time.
         time_us: Option<i64>,
         /// The request, rounded.
         requested_bytes: u64,

@@ -12,7 +12,7 @@ table! {
         input_bytes: u64,
         /// How it was encoded, such as `pickle protocol 4`.
         encoding: &'a str,
-        /// Which of the profiler's files it is; null of a snapshot.
+        /// The kind of the profiler's file; null for a snapshot.
         profile: Option<&'a str>,
         /// Whether the input ended too early.
         is_cut: bool,

@@ -153,7 +153,7 @@ impl<'a> Repair<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     address: u64,
-    /// How many blocks.
+    /// The number of blocks.
     displaced: usize,
     /// Their weight.
     weight: u64,

@@ -38,7 +38,7 @@ export interface DeviceDiff {
    */
   at: string;
   /**
-   * The peak by the batch; null where nothing tells it.
+   * The peak by the batch; null if it is unknown.
    */
   batch: Batch | null;
   /**
@@ -46,7 +46,7 @@ export interface DeviceDiff {
    */
   batch_unclear?: string;
   /**
-   * The call sites that changed most first.
+   * The call sites, largest change first.
    */
   call_sites: SiteDiff[];
   /**
@@ -91,7 +91,7 @@ export interface Batch {
    */
   capacity?: Capacity;
   /**
-   * A file whose inputs imply another batch than the given one; absent where none does.
+   * A file whose inputs imply a batch other than the given one; absent if there is none.
    */
   contradiction?: Contradiction;
   /**
@@ -99,7 +99,7 @@ export interface Batch {
    */
   fixed_bytes: number;
   /**
-   * The peak is no less, whatever the batch.
+   * The lowest peak, whatever the batch.
    */
   floor_bytes: number;
   /**
@@ -107,7 +107,7 @@ export interface Batch {
    */
   iteration?: number;
   /**
-   * The farthest that a point lies off.
+   * The largest distance of a point from the fit.
    */
   largest_residual_bytes: number;
   /**
@@ -137,7 +137,7 @@ export interface Capacity {
   largest_batch: number | null;
 }
 /**
- * A file whose inputs imply another batch than the given one.
+ * A file whose inputs imply a batch other than the given one.
  */
 export interface Contradiction {
   /**
@@ -217,7 +217,7 @@ export interface SiteDiff {
    */
   frames: Frame[];
   /**
-   * The words for it where there is no frame.
+   * The words for the call site if there is no frame.
    */
   label?: string;
   /**
@@ -225,7 +225,7 @@ export interface SiteDiff {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
 }
@@ -268,7 +268,7 @@ export interface CategoryDiff {
  */
 export interface Side {
   /**
-   * In blocks that tensors own, then.
+   * Bytes in blocks that tensors own, at that moment.
    */
   allocated_bytes: number;
   /**
@@ -296,11 +296,11 @@ export interface Side {
    */
   peak_reserved_bytes: number;
   /**
-   * Requested at that moment.
+   * Requested bytes at that moment.
    */
   requested_bytes: number;
   /**
-   * Held from the driver, then.
+   * Reserved bytes at that moment.
    */
   reserved_bytes: number;
   /**

@@ -39,7 +39,7 @@ export interface EstimateDocument {
    */
   counted_parameters?: number;
   /**
-   * How far off it may be.
+   * The error band of the estimate.
    */
   error_band: ErrorBand;
   /**
@@ -63,7 +63,7 @@ export interface EstimateDocument {
    */
   model: string;
   /**
-   * How many parameters it has.
+   * The number of its parameters.
    */
   parameters: number;
   /**
@@ -95,11 +95,11 @@ export interface EstimateDocument {
    */
   setup: Setup;
   /**
-   * The well-known formula for comparison, where that was asked.
+   * The well-known formula for comparison, if it was requested.
    */
   simple?: Simple;
   /**
-   * Estimates over a range, where those were asked.
+   * Estimates over a range, if they were requested.
    */
   sweep?: Sweep;
   /**
@@ -111,7 +111,7 @@ export interface EstimateDocument {
    */
   total_bytes: number;
   /**
-   * How many of them, or of its adapters, are trained.
+   * The number of trained parameters, those of adapters included.
    */
   trainable_parameters: number;
   /**
@@ -215,7 +215,7 @@ export interface Breakdown {
   workspace: number;
 }
 /**
- * Whether it fits a card.
+ * Whether it fits a GPU.
  */
 export interface Card {
   /**
@@ -231,7 +231,7 @@ export interface Card {
    */
   memory_bytes: number;
   /**
-   * How the card is called on the command line.
+   * The name of the GPU on the command line.
    */
   name: string;
   /**
@@ -240,7 +240,7 @@ export interface Card {
   spare_bytes: number;
 }
 /**
- * How far off an estimate may be.
+ * The error band of an estimate.
  */
 export interface ErrorBand {
   /**
@@ -344,7 +344,7 @@ export interface Setup {
    */
   dtype: string;
   /**
-   * The GPU whose kernels and workspaces are assumed, as it is called on the command line.
+   * The GPU whose kernels and workspaces are assumed, by its name on the command line.
    */
   gpu: string;
   /**
@@ -412,11 +412,11 @@ export interface Term {
    */
   bytes: number;
   /**
-   * Of which category.
+   * Its category.
    */
   category: Category;
   /**
-   * How many tensors.
+   * The number of tensors.
    */
   count: number;
   /**

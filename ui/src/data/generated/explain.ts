@@ -17,11 +17,11 @@ export interface Explanation {
    */
   engine?: Engine;
   /**
-   * The one that is explained; absent where PyTorch's message is.
+   * The explained error; absent if PyTorch's message is explained.
    */
   error?: Error;
   /**
-   * Failures of engines, libraries and the host in a log, by their words; those that say the same together.
+   * Failures of engines, libraries and the host in a log, with equal ones together.
    */
   errors?: Error[];
   /**
@@ -37,11 +37,11 @@ export interface Explanation {
    */
   message?: Message;
   /**
-   * How many there are in all.
+   * The number of all messages.
    */
   message_count: number;
   /**
-   * The messages of a log, those that say the same together.
+   * The messages of a log, with equal ones together.
    */
   messages: Message[];
   /**
@@ -78,11 +78,11 @@ export interface Diagnosis {
    */
   cause: string;
   /**
-   * The memory limit of the process, if that is the cause: equal numbers where it is known exactly.
+   * The memory limit of the process, if that is the cause; both numbers are equal if it is known exactly.
    */
   limit?: Limit;
   /**
-   * How much more the request needed, as far as the numbers show.
+   * The memory that the request lacked, as far as the numbers show.
    */
   missing_bytes?: number;
   /**
@@ -108,7 +108,7 @@ export interface Limit {
   at_most_bytes: number;
 }
 /**
- * What an engine that serves a model printed while it started; of several processes the first number of each kind, of the KV cache the smallest.
+ * The numbers that a serving engine printed while it started. Of several processes it has the first number of each kind, and the smallest of the KV cache.
  */
 export interface Engine {
   /**
@@ -116,7 +116,7 @@ export interface Engine {
    */
   activation_peak_bytes?: number;
   /**
-   * What the engine may use.
+   * The memory that the engine may use.
    */
   budget_bytes?: number;
   /**
@@ -148,7 +148,7 @@ export interface Engine {
    */
   model?: string;
   /**
-   * What is outside PyTorch.
+   * The memory outside PyTorch.
    */
   non_torch_bytes?: number;
   /**
@@ -173,11 +173,11 @@ export interface Engine {
  */
 export interface Error {
   /**
-   * How many say the same.
+   * The number of equal ones.
    */
   count: number;
   /**
-   * A stable word for what it says, such as `vllm-no-blocks`.
+   * A stable word for its meaning, such as `vllm-no-blocks`.
    */
   id: string;
   /**
@@ -206,7 +206,7 @@ export interface Value {
    */
   bytes?: number;
   /**
-   * What it is, such as `needed`.
+   * Its name, such as `needed`.
    */
   name: string;
   /**
@@ -271,7 +271,7 @@ export interface FailureExplained {
    */
   pinning?: Pinning;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -295,7 +295,7 @@ export interface FailureExplained {
    */
   simulated_capacity_bytes?: number;
   /**
-   * The same, where it was asked of a card: all of its memory.
+   * The whole memory of the simulated GPU, if one was given.
    */
   simulated_card_bytes?: number;
   /**
@@ -336,7 +336,7 @@ export interface CallSite {
    */
   frames: Frame[];
   /**
-   * The words for it where there is no frame.
+   * The words for the call site if there is no frame.
    */
   label?: string;
   /**
@@ -344,7 +344,7 @@ export interface CallSite {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -452,7 +452,7 @@ export interface Pinning {
    */
   call_sites: PinningSite[];
   /**
-   * How many.
+   * Their number.
    */
   count: number;
   /**
@@ -473,7 +473,7 @@ export interface PinningSite {
    */
   autograd_node?: string;
   /**
-   * How many blocks.
+   * The number of blocks.
    */
   count: number;
   /**
@@ -485,7 +485,7 @@ export interface PinningSite {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -498,7 +498,7 @@ export interface PinningSite {
  */
 export interface Share {
   /**
-   * How much.
+   * The bytes.
    */
   bytes: number;
   /**
@@ -585,7 +585,7 @@ export interface WholeStep {
    */
   at_least_bytes: number;
   /**
-   * Absent where nothing tells.
+   * Absent if it is unknown.
    */
   at_most_bytes?: number;
   /**
@@ -593,7 +593,7 @@ export interface WholeStep {
    */
   basis: string;
   /**
-   * The fewest and the most that there may be.
+   * The lowest and the highest possible number.
    *
    * @minItems 2
    * @maxItems 2
@@ -633,7 +633,7 @@ export interface Message {
    */
   cause: string;
   /**
-   * How many.
+   * Their number.
    */
   count: number;
   /**
@@ -719,7 +719,7 @@ export interface Warning {
    */
   byte?: number;
   /**
-   * How often.
+   * The number of times.
    */
   count: number;
   /**

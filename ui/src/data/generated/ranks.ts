@@ -21,11 +21,11 @@ export interface Ranks {
    */
   imbalance: Imbalance;
   /**
-   * Remarks on how far the comparison goes.
+   * Remarks on the limits of the comparison.
    */
   notes: string[];
   /**
-   * What the job divides among its ranks, as far as its memory shows: `data`, `sharded`, `tensor`, `pipeline`, `expert`.
+   * The ways in which the job is divided among its ranks, as far as its memory shows: `data`, `sharded`, `tensor`, `pipeline`, `expert`.
    */
   parallel: string[];
   /**
@@ -37,7 +37,7 @@ export interface Ranks {
    */
   unread: Unread[];
   /**
-   * The answer: which ranks differ, by how much, and because of what.
+   * The answer: which ranks differ, by how much, and why.
    */
   verdict: string;
   /**
@@ -45,7 +45,7 @@ export interface Ranks {
    */
   version: 1;
   /**
-   * Number of ranks of the job, where a manifest or a file tells; there may be fewer files.
+   * The number of ranks of the job, if a manifest or a file gives it; there may be fewer files.
    */
   world_size: number | null;
 }
@@ -124,7 +124,7 @@ export interface Imbalance {
    */
   allocated: number | null;
   /**
-   * Of each category at the peak, of those that hold anything.
+   * The imbalance of each category that holds memory at the peak.
    */
   by_category: CategoryImbalance[];
   /**
@@ -149,7 +149,7 @@ export interface CategoryImbalance {
    */
   largest_over_mean: number;
   /**
-   * The rank that holds most, as its place in `ranks`.
+   * The rank that holds the most, as its place in `ranks`.
    */
   largest_row: number;
   /**
@@ -239,11 +239,11 @@ export interface Rank {
    */
   peak_reserved_bytes: number;
   /**
-   * Its number in the job; null where nothing tells it.
+   * Its number in the job; null if it is unknown.
    */
   rank: number | null;
   /**
-   * Why it does not hold the whole run; absent where it does.
+   * Why it does not hold the whole run; absent if it does.
    */
   recorded?: string;
   /**

@@ -1,7 +1,7 @@
 /** Made by `make schemas` of the comments in crates/documents: change these. */
 
 /**
- * How much it matters.
+ * The severity of a finding.
  */
 export type Severity = 'error' | 'warning' | 'info';
 
@@ -40,7 +40,7 @@ export interface Report {
    */
   timings?: Timings;
   /**
-   * Which PyTorch wrote it, as far as the file tells.
+   * The version of PyTorch that wrote it, as far as the file shows.
    */
   torch: Torch;
   /**
@@ -65,7 +65,7 @@ export interface Device {
    */
   at_peak: AtPeak;
   /**
-   * How far allocated and active bytes are known.
+   * How exactly allocated and active bytes are known.
    */
   block_sizes: BlockSizes;
   /**
@@ -101,7 +101,7 @@ export interface Device {
    */
   growth: Growth[];
   /**
-   * The first and the last iteration that count for growth; null where there are too few to tell.
+   * The first and the last iteration that count for growth; null if there are too few.
    *
    * @minItems 2
    * @maxItems 2
@@ -136,7 +136,7 @@ export interface Device {
    */
   peak: Peak;
   /**
-   * How much of the run they hold.
+   * The part of the run that they hold.
    */
   recorded: Recorded;
   /**
@@ -173,7 +173,7 @@ export interface AtPeak {
    */
   categories: Categories;
   /**
-   * Microseconds from the first entry whose time is known until then.
+   * Microseconds since the first entry with a known time.
    */
   elapsed_us: number | null;
   /**
@@ -201,11 +201,11 @@ export interface AtPeak {
    */
   scopes: string[];
   /**
-   * When that was.
+   * The time of that peak.
    */
   time_us: number | null;
   /**
-   * Why much is `unknown`, where it is.
+   * Why much is `unknown`, if it is.
    */
   unknown_because?: string;
 }
@@ -230,7 +230,7 @@ export interface CallSite {
    */
   frames: Frame[];
   /**
-   * The words for it where there is no frame.
+   * The words for the call site if there is no frame.
    */
   label?: string;
   /**
@@ -238,7 +238,7 @@ export interface CallSite {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -305,7 +305,7 @@ export interface Categories {
   workspace: number;
 }
 /**
- * How far the sizes of blocks are known, on which allocated and active bytes rest.
+ * How exactly the sizes of blocks are known. Allocated and active bytes depend on them.
  */
 export interface BlockSizes {
   /**
@@ -369,7 +369,7 @@ export interface Envelope {
   reserved_bytes: number[];
 }
 /**
- * A finding, and where in the viewer it is seen.
+ * A finding, with its place in the viewer.
  */
 export interface Finding {
   /**
@@ -397,11 +397,11 @@ export interface Finding {
    */
   places: ViewerPlace[];
   /**
-   * The saving of the change, where it is known.
+   * The saving of the change, if it is known.
    */
   saving_bytes?: number;
   /**
-   * How much it matters.
+   * Its severity.
    */
   severity: Severity;
   /**
@@ -545,7 +545,7 @@ export interface Growth {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
 }
@@ -562,7 +562,7 @@ export interface Iteration {
    */
   end_allocated_bytes: number;
   /**
-   * The most that those may be, where that is more.
+   * The upper bound, if it is higher.
    */
   end_allocated_bytes_at_most?: number;
   /**
@@ -578,7 +578,7 @@ export interface Iteration {
    */
   peak_allocated_bytes: number;
   /**
-   * The most that those may be, where that is more.
+   * The upper bound, if it is higher.
    */
   peak_allocated_bytes_at_most?: number;
   /**
@@ -684,7 +684,7 @@ export interface Oom {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -704,7 +704,7 @@ export interface Oom {
    */
   segment_bytes: number;
   /**
-   * When.
+   * The time.
    */
   time_us: number | null;
 }
@@ -713,11 +713,11 @@ export interface Oom {
  */
 export interface Peak {
   /**
-   * Allocated, and awaiting free. The least, likewise.
+   * Allocated bytes and bytes that wait for their free; the lower bound, likewise.
    */
   active_bytes: number;
   /**
-   * The most that the active bytes may be, where that is more.
+   * The upper bound of the active bytes, if it is higher.
    */
   active_bytes_at_most?: number;
   /**
@@ -725,11 +725,11 @@ export interface Peak {
    */
   active_entry: number | null;
   /**
-   * In blocks that tensors own. The least that it may be, where `BlockSizesView::known` is `bounds`.
+   * In blocks that tensors own; the lower bound if `BlockSizesView::known` is `bounds`.
    */
   allocated_bytes: number;
   /**
-   * The most that the allocated bytes may be, where that is more.
+   * The upper bound of the allocated bytes, if it is higher.
    */
   allocated_bytes_at_most?: number;
   /**
@@ -754,7 +754,7 @@ export interface Peak {
   reserved_entry: number | null;
 }
 /**
- * How much of the run the trace holds.
+ * The part of the run that the trace holds.
  */
 export interface Recorded {
   /**
@@ -783,11 +783,11 @@ export interface Recorded {
  */
 export interface Totals {
   /**
-   * `active_bytes`: allocated, and awaiting free. The least, likewise.
+   * `active_bytes`: allocated bytes and bytes that wait for their free; the lower bound, likewise.
    */
   active_bytes: number;
   /**
-   * `allocated_bytes`: of blocks that a tensor owns. The least, where the sizes of blocks have bounds.
+   * `allocated_bytes`: in blocks that a tensor owns; the lower bound if the sizes of blocks have bounds.
    */
   allocated_bytes: number;
   /**
@@ -800,7 +800,7 @@ export interface Totals {
   reserved_bytes: number;
 }
 /**
- * What the process has of its cards.
+ * The memory of the process on its GPUs.
  */
 export interface Driver {
   /**
@@ -808,7 +808,7 @@ export interface Driver {
    */
   calls: number;
   /**
-   * Each card on which the process has anything.
+   * Each GPU on which the process has memory.
    */
   cards: CardUse[];
   /**
@@ -820,7 +820,7 @@ export interface Driver {
    */
   imitated?: string;
   /**
-   * Of them, those that are in the file. Of the others only the memory is that they left live.
+   * The number of calls in the file. Of the other calls the file has only memory that is still live.
    */
   kept: number;
   /**
@@ -833,15 +833,15 @@ export interface Driver {
   work?: Work[];
 }
 /**
- * A process's memory on a card.
+ * A process's memory on a GPU.
  */
 export interface CardUse {
   /**
-   * The card's memory, where it is known.
+   * The GPU's memory, if it is known.
    */
   capacity_bytes: number | null;
   /**
-   * The sum beside NVML's figure of the process, at each moment when NVML was asked.
+   * The sum beside NVML's figure for the process, at each moment when NVML was read.
    */
   compared: Compared[];
   /**
@@ -862,7 +862,7 @@ export interface CardUse {
  */
 export interface Compared {
   /**
-   * The sum over the owners that count, none of which is computed from NVML's figure.
+   * The sum over the owners that count; none of them is computed from NVML's figure.
    */
   bytes: number;
   /**
@@ -870,7 +870,7 @@ export interface Compared {
    */
   left_bytes: number;
   /**
-   * What the program called the moment.
+   * The program's name for the moment.
    */
   mark: string;
   /**
@@ -883,7 +883,7 @@ export interface Compared {
   time_us: number;
 }
 /**
- * A process's memory on a card at a moment.
+ * A process's memory on a GPU at a moment.
  */
 export interface CardMoment {
   /**
@@ -908,7 +908,7 @@ export interface Owner {
    */
   allocations: number;
   /**
-   * Bytes; less than nothing where more was freed than was seen to be taken.
+   * Bytes; negative if more was freed than was seen to be allocated.
    */
   bytes: number;
   /**
@@ -920,7 +920,7 @@ export interface Owner {
    */
   library?: string;
   /**
-   * What it is: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`; `managed`, `pinned` and `unexplained` do not count.
+   * Its kind: `pytorch`, `library`, `code`, `kernels`, `graphs`, `streams`, `context`; `managed`, `pinned` and `unexplained` do not count.
    */
   role: string;
   /**
@@ -1008,7 +1008,7 @@ export interface Work {
    */
   bytes: number;
   /**
-   * How many.
+   * Their number.
    */
   count: number;
   /**
@@ -1058,7 +1058,7 @@ export interface Source {
    */
   is_cut: boolean;
   /**
-   * Which of the profiler's files it is: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
+   * The kind of the profiler's file: `chrome_trace`, `memory_timeline_raw`, `memory_timeline`.
    */
   profile?: string;
   /**
@@ -1101,7 +1101,7 @@ export interface Warning {
    */
   byte?: number;
   /**
-   * How often.
+   * The number of times.
    */
   count: number;
   /**

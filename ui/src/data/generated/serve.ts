@@ -62,7 +62,7 @@ export interface ServeDocument {
    */
   concurrency_at: ConcurrencyAt[];
   /**
-   * How far this can be believed.
+   * The confidence in this result.
    */
   confidence: Confidence;
   /**
@@ -86,7 +86,7 @@ export interface ServeDocument {
    */
   ignored_flags: string[];
   /**
-   * The cache of the rank that has the least for it; negative where the budget is exceeded.
+   * The cache of the rank with the least; negative if the budget is exceeded.
    */
   kv_cache_bytes: number;
   /**
@@ -102,7 +102,7 @@ export interface ServeDocument {
    */
   model: string;
   /**
-   * The least that serves the requests of `--need`.
+   * The smallest GPUs that serve the requests of `--need`.
    */
   need?: Need;
   /**
@@ -135,7 +135,7 @@ export interface ServeDocument {
  */
 export interface ServeAgainst {
   /**
-   * The term that differs most, or that it is in what the log does not print.
+   * The term that differs most, or a note that the log does not print it.
    */
   differs_most: string | null;
   /**
@@ -211,7 +211,7 @@ export interface ConcurrencyAt {
   tokens: number;
 }
 /**
- * How far an answer can be believed.
+ * The confidence in an answer.
  */
 export interface Confidence {
   /**
@@ -240,7 +240,7 @@ export interface Gpu {
    */
   concurrency: number;
   /**
-   * Bytes of the cache of the rank that has the least; negative where the budget is exceeded.
+   * Bytes of the cache of the rank with the least; negative if the budget is exceeded.
    */
   kv_cache_bytes: number;
   /**
@@ -269,7 +269,7 @@ export interface Need {
    */
   tokens: number;
   /**
-   * What serves them, the smallest GPUs first: one way for each number of GPUs.
+   * The ways to serve them, smallest GPUs first: one way for each number of GPUs.
    */
   ways: Way[];
 }
@@ -282,7 +282,7 @@ export interface Way {
    */
   card: string;
   /**
-   * How many.
+   * Their number.
    */
   cards: number;
   /**
@@ -352,7 +352,7 @@ export interface Refusal {
    */
   kind: RefusalKind;
   /**
-   * What the engine says, in our words.
+   * The engine's statement, in our words.
    */
   sentence: string;
 }

@@ -53,7 +53,7 @@ export interface Simulation {
    */
   runs: Run[];
   /**
-   * Call sites whose long-lived blocks are in the way.
+   * Call sites whose long-lived blocks fragment memory.
    */
   sites: Site[];
   /**
@@ -61,7 +61,7 @@ export interface Simulation {
    */
   timelines?: Timeline[];
   /**
-   * Whose rules.
+   * The version whose rules apply.
    */
   torch: Rules;
   /**
@@ -120,7 +120,7 @@ export interface Bound {
  */
 export interface EmptyCache {
   /**
-   * How many calls.
+   * The number of calls.
    */
   calls: number;
   /**
@@ -132,7 +132,7 @@ export interface EmptyCache {
    */
   entry: number | null;
   /**
-   * How much higher the peak would be without it.
+   * The increase of the peak without the call.
    */
   saved_bytes: number;
 }
@@ -145,7 +145,7 @@ export interface Fidelity {
    */
   entries: number;
   /**
-   * Of these, how many came out the same before the first that did not.
+   * The number of equal entries before the first difference.
    */
   equal: number;
   /**
@@ -216,7 +216,7 @@ export interface Fit {
    */
   conf: string;
   /**
-   * The same under the least favourable order of addresses.
+   * The same for the least favourable order of addresses.
    */
   min_capacity_any_order_bytes: number;
   /**
@@ -233,7 +233,7 @@ export interface Fit {
   over_live_ratio: number;
 }
 /**
- * Whether a card is enough.
+ * Whether a GPU is enough.
  */
 export interface Card {
   /**
@@ -245,7 +245,7 @@ export interface Card {
    */
   gigabytes: number;
   /**
-   * The card of that size with the least memory, as its driver calls it.
+   * The GPU of that size with the least memory, by its driver's name.
    */
   name: string;
   /**
@@ -374,7 +374,7 @@ export interface Failure {
    */
   pinning?: Pinning;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -420,7 +420,7 @@ export interface Pinning {
    */
   call_sites: PinningSite[];
   /**
-   * How many.
+   * Their number.
    */
   count: number;
   /**
@@ -441,7 +441,7 @@ export interface PinningSite {
    */
   autograd_node?: string;
   /**
-   * How many blocks.
+   * The number of blocks.
    */
   count: number;
   /**
@@ -453,7 +453,7 @@ export interface PinningSite {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
@@ -462,7 +462,7 @@ export interface PinningSite {
   requested_bytes: number;
 }
 /**
- * A call site whose long-lived blocks are in the way.
+ * A call site whose long-lived blocks fragment memory.
  */
 export interface Site {
   /**
@@ -478,7 +478,7 @@ export interface Site {
    */
   frames: Frame[];
   /**
-   * How much lower the peak is if they are allocated before anything else.
+   * The reduction of the peak if they are allocated before anything else.
    */
   hoisted_saves_bytes: number;
   /**
@@ -486,11 +486,11 @@ export interface Site {
    */
   own_frame?: Frame;
   /**
-   * It in words, as every table shows it.
+   * The call site in words, as every table shows it.
    */
   place: string;
   /**
-   * How much lower it is if they come from a pool of their own.
+   * The reduction of the peak if they come from a pool of their own.
    */
   pooled_saves_bytes: number;
   /**
@@ -515,7 +515,7 @@ export interface Timeline {
    */
   entries: number[];
   /**
-   * The entry of the first request that failed, where it ends.
+   * The entry of the first request that failed, which ends the run.
    */
   oom_entry?: number;
   /**
@@ -578,7 +578,7 @@ export interface Verdict {
  */
 export interface Bar {
   /**
-   * How much lower the peak is without it.
+   * The reduction of the peak without it.
    */
   bytes: number;
   /**

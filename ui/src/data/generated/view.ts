@@ -9,7 +9,7 @@ export type Encoding = 'raw' | 'varint' | 'delta' | 'length';
  */
 export type Kind = 'u8' | 'u16' | 'u32' | 'f64' | 'json';
 /**
- * Where answers to "what if" come from.
+ * The source of the answers to "what if".
  */
 export type WhatIf = 'live' | 'precomputed' | 'left out';
 
@@ -56,7 +56,7 @@ export interface Manifest {
    */
   stacks: number;
   /**
-   * Which PyTorch wrote it, as far as the file tells.
+   * The version of PyTorch that wrote it, as far as the file shows.
    */
   torch: Torch;
   /**
@@ -81,11 +81,11 @@ export interface Manifest {
  */
 export interface DeviceManifest {
   /**
-   * How many of them began before the first entry: the first so many rows.
+   * The number of lifetimes that began before the first entry; they are the first rows.
    */
   before: number;
   /**
-   * The memory available to the process when a request failed: the least that is certain.
+   * The memory available to the process when a request failed: a certain lower bound.
    */
   capacity_bytes?: number;
   /**
@@ -109,7 +109,7 @@ export interface DeviceManifest {
    */
   entries: number;
   /**
-   * The answer in one line: what failed and why, or how high memory peaked.
+   * The answer in one line: the failure and its cause, or the peak.
    */
   headline: string;
   /**
@@ -117,7 +117,7 @@ export interface DeviceManifest {
    */
   iterations: IterationSpan[];
   /**
-   * How far the sizes of blocks are known: `exact`, `bounds` or `estimate`.
+   * How exactly the sizes of blocks are known: `exact`, `bounds` or `estimate`.
    */
   knowledge: string;
   /**
@@ -125,7 +125,7 @@ export interface DeviceManifest {
    */
   marks: Mark[];
   /**
-   * How many moments more there are.
+   * The number of further moments.
    */
   marks_left_out?: number;
   /**
@@ -149,7 +149,7 @@ export interface DeviceManifest {
    */
   reason?: string;
   /**
-   * How much of the run the trace holds.
+   * The part of the run that the trace holds.
    */
   recorded: Recorded;
   /**
@@ -165,7 +165,7 @@ export interface DeviceManifest {
    */
   scopes: Scope[];
   /**
-   * How many scopes more there are.
+   * The number of further scopes.
    */
   scopes_left_out?: number;
   /**
@@ -267,11 +267,11 @@ export interface Outside {
    */
   blocks_left_out?: number;
   /**
-   * The GPU's memory, where it is known.
+   * The GPU's memory, if it is known.
    */
   capacity_bytes?: number;
   /**
-   * Whose, the most first.
+   * The owners, largest first.
    */
   owners: OutsideOwner[];
   /**
@@ -284,7 +284,7 @@ export interface Outside {
   sites: string[];
 }
 /**
- * Whose memory it is.
+ * The owner of memory.
  */
 export interface OutsideOwner {
   /**
@@ -297,7 +297,7 @@ export interface OutsideOwner {
   title: string;
 }
 /**
- * A total and where it is.
+ * A total and its entry.
  */
 export interface PeakAt {
   /**
@@ -326,7 +326,7 @@ export interface Pool {
   label: string;
 }
 /**
- * How much of the run the trace holds.
+ * The part of the run that the trace holds.
  */
 export interface Recorded {
   /**
@@ -355,7 +355,7 @@ export interface Recorded {
  */
 export interface Scope {
   /**
-   * How many scopes are around it.
+   * The number of scopes around it.
    */
   depth: number;
   /**
@@ -397,7 +397,7 @@ export interface SectionInfo {
  */
 export interface LeftOut {
   /**
-   * How many.
+   * Their number.
    */
   allocations: number;
   /**
@@ -431,7 +431,7 @@ export interface Warning {
    */
   byte?: number;
   /**
-   * How often.
+   * The number of times.
    */
   count: number;
   /**
