@@ -46,6 +46,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-unbalanced" => unbalanced(),
         "sglang-host-cache" => sglang_host_cache(event),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
+        "tgi-load" => load(&log),
         _ => tensorrt::of_llm(event, &log),
     };
     let is_name = |setting: &&str| setting.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
@@ -269,7 +270,10 @@ fn profiling(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 fn load(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let text = "the weights do not fit on the GPU: the engine was still loading them, so no share of the GPU (`gpu_memory_utilization`) helps";
+    let share = if log.engine == Some("vllm") { " (`gpu_memory_utilization`)" } else { "" };
+    let text = format!(
+        "the weights do not fit on the GPU: the engine was still loading them, so no share of the GPU{share} helps"
+    );
     (because(Cause::TooBig, text), super::flags::while_loading(log, None))
 }
 

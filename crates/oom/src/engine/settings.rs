@@ -36,6 +36,10 @@ impl EngineLog {
             || has(b"gpu_memory_utilization=")
         {
             self.engine.get_or_insert("vllm");
+        } else if has(b"text-generation-launcher ") {
+            self.engine.get_or_insert("tgi");
+        } else if has(b"trtllm-serve ") {
+            self.engine.get_or_insert("tensorrt-llm");
         }
     }
 
