@@ -22,6 +22,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         },
         "worker-exited" => killed_worker(event),
         "shm" | "shm-nccl" => shared(event),
+        "bus-error" => bus_error(event),
         "pinned" if event.origin.starts_with("JAX") => pinned_by_jax(event.requested()),
         "pinned" | "pinned-nccl" => pinned(event.requested()),
         "pin-thread" => pin_thread(),
@@ -162,6 +163,17 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
         .with("torch.multiprocessing.set_sharing_strategy('file_system')"),
     ];
+    (because(Cause::SharedMemory, text), steps)
+}
+
+/// Signal 7: a page of mapped memory could not be had.
+fn bus_error(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} was ended by signal 7, a bus error: most often the host's shared memory (/dev/shm) was full, through which NCCL and DataLoader \
+         workers hand over data, or a mapped file was cut short on a full disk",
+        process(event)
+    );
+    let (_, steps) = shared(event);
     (because(Cause::SharedMemory, text), steps)
 }
 

@@ -246,8 +246,9 @@ fn weight(event: &Event) -> u8 {
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
-        "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "xla-device" | "tensorflow-pool"
-        | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
+        "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
+        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture"
+        | "llama-pinned" => 1,
         _ => 2,
     }
 }

@@ -342,9 +342,9 @@ pub(super) const SET_UP: [&str; 7] =
     ["getdevicecount", "ctxcreate", "create context", "creating context", "primary context", "setdevice", "cuinit"];
 
 /// How lines of source code begin, and titles and lists of documents.
-pub(super) const SOURCE: [&str; 17] = [
-    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "#", "//", "/*", "assert ", "def ",
-    "return ", "import ", "from ", "try:",
+pub(super) const SOURCE: [&str; 18] = [
+    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "# ", "##", "//", "/*", "assert ",
+    "def ", "return ", "import ", "from ", "try:",
 ];
 
 /// Words of a line that reports an error.

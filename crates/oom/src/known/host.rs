@@ -131,6 +131,13 @@ pub(super) const ROWS: &[Row] = &[
     row("sigkill", "a container", "status code 137"),
     row("sigkill", "a container", "Error executing in Docker Container: 137"),
     row("shm", "torch", "Unexpected bus error encountered in worker"),
+    row("bus-error", "torchrun", "exitcode: -7"),
+    row("bus-error", "torchrun", "exitcode  : -7"),
+    row("bus-error", "torchrun", "Signal 7 (SIGBUS) received by PID {pid:n}"),
+    row("bus-error", "accelerate", "died with <Signals.SIGBUS: 7>"),
+    row("bus-error", "torch.multiprocessing", "terminated with signal SIGBUS"),
+    row("bus-error", "DeepSpeed", "exits with return code = -7"),
+    row("bus-error", "a shell", "{^}Bus error"),
     row("pinned", "torch_npu", "Malloc pin memory failed, host out of memory, Rried to allocate size: {raw:n}"),
     row(
         "pinned",
