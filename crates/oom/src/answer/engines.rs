@@ -31,7 +31,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "vllm-blocks" => free_blocks(event, &log),
         "vllm-free-memory" => free_memory(event, &log, found),
         "vllm-sampler" | "vllm-pooler" => sampler(event, &log, found),
-        "vllm-load" => load(&log),
+        "vllm-load" | "tgi-load" => load(&log),
         "vllm-external-weights" => external_weights(event, &log),
         "vllm-cpu-memory" => cpu_memory(event),
         "vllm-swap" => swap_space(),
@@ -46,7 +46,6 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-unbalanced" => unbalanced(),
         "sglang-host-cache" => sglang_host_cache(event),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
-        "tgi-load" => load(&log),
         _ => tensorrt::of_llm(event, &log),
     };
     let is_name = |setting: &&str| setting.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
@@ -149,8 +148,11 @@ fn too_long(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let mut steps = vec![shorter];
     steps.extend(smaller_cache_type(log, needed, missing));
     steps.extend(raise_share(log, total(log, &printed), None, missing));
-    steps.push(fewer_sequences(log, &printed, missing));
-    steps.push(less_weights(log, &printed, missing));
+    // A cache of a given size does not grow by the memory that others leave.
+    if log.kv_cache_setting_bytes.is_none() {
+        steps.push(fewer_sequences(log, &printed, missing));
+        steps.push(less_weights(log, &printed, missing));
+    }
     (because(Cause::KvCache, text), steps)
 }
 

@@ -15,6 +15,9 @@ const SEQUENCES_QUARTER: (u64, u64) = (3, 4);
 /// An engine's share is not raised beyond this: the context and graphs need the rest.
 const MOST_SHARE: u64 = 970_000;
 
+/// A cache's size is set in steps of this, which is more than the rounding of what is printed.
+const CACHE_STEP_BYTES: u64 = 64 << 20;
+
 /// vLLM's share where none is set: 0.9, and 0.92 in the newest releases.
 pub(super) const VLLM_SHARE: Decimal = Decimal { millionths: 920_000 };
 
@@ -47,7 +50,7 @@ pub(super) fn raise_share(
     let is_sglang = log.engine == Some("sglang");
     if let Some(cache) = log.kv_cache_setting_bytes {
         // It takes the place of the share, which is then not looked at.
-        let to = cache.saturating_add(missing.unwrap_or(1 << 30));
+        let to = cache.saturating_add(missing.unwrap_or(1 << 30)).next_multiple_of(CACHE_STEP_BYTES);
         let title =
             "give the KV cache more of the GPU: `kv_cache_memory_bytes`, which is set and takes the place of the share";
         let step = Step::new(

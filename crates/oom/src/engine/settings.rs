@@ -32,9 +32,9 @@ impl EngineLog {
             let rest = &line[at + SERVE.len()..];
             let model = rest.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
             let model = model.filter(|word| word.contains(&b'/') && !word.starts_with(b"-"));
-            model
-                .into_iter()
-                .for_each(|model| self.set(Setting::Model, &text_of(&model[..model.len().min(VALUE_BYTES)])));
+            if let Some(model) = model {
+                self.set(Setting::Model, &text_of(&model[..model.len().min(VALUE_BYTES)]));
+            }
         }
         if has(b"llama-server") || has(b"llama-cli") {
             self.take_short_options(line);

@@ -318,6 +318,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "Triton (HIP)", "Triton Error [HIP]: {*} out of memory"),
     row("runtime", "OpenVINO", "any subsequent OpenCL API call"),
     row("runtime", "OpenCL", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+    row("runtime", "torch up to 1.4", "cuda runtime error (2) : out of memory"),
     row("runtime", "MXNet", "cudaMalloc retry failed: out of memory"),
     row("runtime", "CUDA", "CUDA Error: out of memory"),
     row("runtime", "Vulkan", "VK_ERROR_OUT_OF_DEVICE_MEMORY"),

@@ -212,7 +212,7 @@ fn optimizes(frame: &TracebackFrame) -> bool {
 const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 22] = [
+const ALLOCATES: [(&str, &str); 23] = [
     ("logits.float()", "a copy of the logits in float32: 4 bytes for each token and entry of the vocabulary"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
     ("log_softmax", "log-probabilities as large as its input, often in float32"),
@@ -228,6 +228,7 @@ const ALLOCATES: [(&str, &str); 22] = [
     (".contiguous()", "a copy of the whole tensor"),
     (".backward(", "gradients, and what the backward pass needs beside them"),
     (".step(", "the optimizer's state at its first step, and its intermediates"),
+    ("torch._foreach_", "temporary copies of all parameters that are updated at once"),
     ("exp_avg", "the optimizer's state, as large as the parameters for each of its averages"),
     ("matmul", "the product of two matrices; of attention without a fused kernel, all scores at once"),
     ("baddbmm", "all scores of the attention at once"),
