@@ -13,6 +13,8 @@ const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
 /// Less than this is never the cause.
 const WORTH_A_WORD_BYTES: u64 = 64 << 20;
+/// So much is worth a word whatever is held.
+const WORTH_A_STEP_BYTES: u64 = 256 << 20;
 
 /// The cause, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,15 +42,19 @@ pub(super) fn is_fragmented(situation: &Situation) -> bool {
     let (Some(unallocated), Some(shortage)) = (situation.unallocated_bytes, situation.shortage_bytes()) else {
         return false;
     };
-    let crumbs = situation.held_bytes.unwrap_or(0) / 50;
-    shortage > 0 && unallocated >= shortage.max(WORTH_A_WORD_BYTES).max(crumbs)
+    shortage > 0 && unallocated >= shortage.max(crumbs(situation))
+}
+
+/// The rest that any program has in its segments: 2 % of them, and of small ones, whose segments are as large as others', 5 %.
+fn crumbs(situation: &Situation) -> u64 {
+    let held = situation.held_bytes.unwrap_or(0);
+    WORTH_A_WORD_BYTES.max(held / 50).max(WORTH_A_STEP_BYTES.min(held / 20))
 }
 
 /// Reserved but unallocated memory that is not enough alone, but a good part of what is missing.
 pub(super) fn nearly_enough(situation: &Situation) -> Option<(u64, u64)> {
     let (unallocated, missing) = (situation.unallocated_bytes?, situation.shortage_bytes()?);
-    let crumbs = situation.held_bytes.unwrap_or(0) / 50;
-    let is_worth_it = unallocated >= WORTH_A_WORD_BYTES.max(crumbs) && unallocated >= missing / 10;
+    let is_worth_it = unallocated >= crumbs(situation) && unallocated >= missing / 10;
     (situation.is_printed && is_worth_it && unallocated < missing).then_some((unallocated, missing))
 }
 
@@ -124,14 +130,20 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let others = situation.others_total_bytes();
         let mut whose = vec![(others, Cause::OtherProcess), (outside, Cause::OutsidePyTorch)];
         whose.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
-        // Where nearly all of the GPU is not this process's, its own gaps are a side matter.
-        let held = situation.held_bytes.unwrap_or(0).max(1);
-        if whose[0].0 / held >= 4 && brings(whose[0].0) && causes.first() == Some(&Cause::Fragmentation) {
+        // Where most of the memory in use is not this process's, its own gaps are a side matter.
+        if whose[0].0 > situation.held_bytes.unwrap_or(0)
+            && brings(whose[0].0)
+            && causes.first() == Some(&Cause::Fragmentation)
+        {
             causes.remove(0);
             causes.push(whose.remove(0).1);
             causes.push(Cause::Fragmentation);
         }
-        causes.extend(whose.into_iter().filter(|&(bytes, _)| brings(bytes)).map(|(_, cause)| cause));
+        // Every program has some memory outside PyTorch: NCCL's buffers, workspaces, the driver's own.
+        let usual = situation.capacity_bytes.unwrap_or(0) / 20;
+        let is_cause =
+            |&(bytes, cause): &(u64, Cause)| brings(bytes) && (cause != Cause::OutsidePyTorch || bytes >= usual);
+        causes.extend(whose.into_iter().filter(is_cause).map(|(_, cause)| cause));
     }
     let held = situation.held_bytes.unwrap_or(0);
     if situation.is_notebook && tried < held / 4 {

@@ -28,7 +28,8 @@ pub use diagnosis::{Cause, Diagnosis, diagnosis};
 pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
 pub use log::{
-    AskedAt, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Side, Surroundings, TracebackFrame,
+    AskedAt, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Purpose, Side, Surroundings,
+    TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
 pub use program::Program;

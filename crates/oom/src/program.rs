@@ -33,7 +33,10 @@ pub enum Program {
 
 /// The names of each kind; the earlier row counts.
 pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
-    (Program::Compiler, &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS"]),
+    (
+        Program::Compiler,
+        &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS", "catastrophic error"],
+    ),
     (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp", "faster_whisper", "aster-Whisper"]),
     (
         Program::Llama,

@@ -4,7 +4,7 @@ use highwater_allocator::{Memory, TorchVersion};
 
 use highwater_units::{bounds, size_with_requested};
 
-use super::log::{Group, Side, Surroundings};
+use super::log::{Group, Purpose, Side, Surroundings};
 use super::message::{Kind, Message, Process};
 
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
@@ -96,6 +96,8 @@ pub struct Situation {
     pub is_comfyui: bool,
     /// The program is AUTOMATIC1111's web UI or a fork of it, which makes images, too.
     pub is_webui: bool,
+    /// What the lines of the traceback were doing.
+    pub purpose: Option<Purpose>,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
     /// recording tells.
     pub needs_bytes: Option<u64>,
@@ -237,6 +239,7 @@ impl Situation {
             is_comfyui: surroundings.is_comfyui,
             is_webui: surroundings.is_webui,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,
+            purpose: None,
             needs_bytes: None,
             whole_step: None,
         }
@@ -249,7 +252,7 @@ impl Situation {
             Some(Side::Trainer) => None,
             None => surroundings.engine,
         };
-        Self { engine, ..Self::of_message(&group.message, surroundings) }
+        Self { engine, purpose: group.asked.purpose, ..Self::of_message(&group.message, surroundings) }
     }
 
     /// The memory that the allocator could certainly still reserve: free memory, within the limit.

@@ -5,6 +5,7 @@ use highwater_driver::context;
 use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, is_fragmented, nearly_enough, outside_beyond_context, untold_beyond_context};
+use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
 
@@ -322,7 +323,8 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
         return Some(step.with("nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
     }
     let (own, untold) = (outside_beyond_context(situation), untold_beyond_context(situation));
-    if situation.is_limited() || own.max(untold) < 256 << 20 {
+    let is_usual = own.max(untold) < situation.capacity_bytes.unwrap_or(0) / 20;
+    if situation.is_limited() || own.max(untold) < 256 << 20 || is_usual {
         return None;
     }
     if own >= untold && situation.engine.is_some() {
@@ -440,12 +442,36 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     {
         return None;
     }
-    Some(Step::new(
-        "shrink",
-        "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
-         bfloat16, a sharded or 8-bit optimizer",
-        missing(situation),
-    ))
+    Some(less(situation.purpose, missing(situation)))
+}
+
+/// To need less, by what the program was doing.
+pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
+    let step = |id, title: &str| Step::new(id, title, detail);
+    match purpose {
+        Some(Purpose::Load) => step(
+            "less-weights",
+            "load less of the model on this GPU: 16, 8 or 4 bits for each weight, a smaller model, or its parts on several GPUs or the CPU; \
+             a smaller batch does not help while it loads",
+        )
+        .with("device_map=\"auto\", load_in_4bit (transformers); ZeRO-3 or FSDP, which give each rank a part (training)"),
+        Some(Purpose::Optimize) => step(
+            "smaller-optimizer",
+            "reduce the optimizer's memory: its state in 8 bits, sharded or on the CPU, and no temporary copies of all parameters at once; \
+             a smaller batch helps only as far as its peak was there",
+        )
+        .with("fused=True or foreach=False (torch.optim), optim=\"adamw_8bit\", ZeRO or FSDP"),
+        Some(Purpose::Generate) => step(
+            "shrink",
+            "reduce the memory needed at once: fewer or shorter prompts and answers, smaller or fewer images, a quantised model or cache, \
+             parts of the model on the CPU",
+        ),
+        Some(Purpose::Gather) | None => step(
+            "shrink",
+            "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
+             bfloat16, a sharded or 8-bit optimizer",
+        ),
+    }
 }
 
 /// What makes `ComfyUI` need less.

@@ -88,3 +88,25 @@ fn pieces_and_neighbours_change_nothing() {
         assert_eq!(causes[0], causes[1], "{name}");
     }
 }
+
+/// The wordings of each source, with numbers filled in, alone: `testdata/messages/forms.json`.
+#[test]
+fn every_wording_of_a_source_is_recognised_with_its_cause() {
+    let forms = std::fs::read_to_string(testdata("messages/forms.json")).unwrap();
+    let forms: Map<String, Json> = serde_json::from_str(&forms).unwrap();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (source, texts) in &forms {
+        for text in texts.as_array().unwrap() {
+            let (text, wanted) = (text[0].as_str().unwrap(), text[1].as_str().unwrap());
+            let answer = answer(&found(text.as_bytes()));
+            let got = answer.as_ref().map_or("none", |answer| answer.diagnosis.cause.name());
+            count += 1;
+            // Where the words alone do not tell, each of several is right.
+            if !wanted.split(' ').any(|cause| cause == got) {
+                wrong.push(format!("{source}: {got}, wanted {wanted}: {text}"));
+            }
+        }
+    }
+    assert!(count > 200 && wrong.is_empty(), "{count} forms: {wrong:#?}");
+}

@@ -31,7 +31,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "vllm-blocks" => free_blocks(event, &log),
         "vllm-free-memory" => free_memory(event, &log, found),
         "vllm-sampler" | "vllm-pooler" => sampler(event, &log, found),
-        "vllm-load" => load(&log),
+        "vllm-load" | "tgi-load" => load(&log),
         "vllm-external-weights" => external_weights(event, &log),
         "vllm-cpu-memory" => cpu_memory(event),
         "vllm-swap" => swap_space(),
@@ -148,8 +148,11 @@ fn too_long(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let mut steps = vec![shorter];
     steps.extend(smaller_cache_type(log, needed, missing));
     steps.extend(raise_share(log, total(log, &printed), None, missing));
-    steps.push(fewer_sequences(log, &printed, missing));
-    steps.push(less_weights(log, &printed, missing));
+    // A cache of a given size does not grow by the memory that others leave.
+    if log.kv_cache_setting_bytes.is_none() {
+        steps.push(fewer_sequences(log, &printed, missing));
+        steps.push(less_weights(log, &printed, missing));
+    }
     (because(Cause::KvCache, text), steps)
 }
 
@@ -269,7 +272,10 @@ fn profiling(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 fn load(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let text = "the weights do not fit on the GPU: the engine was still loading them, so no share of the GPU (`gpu_memory_utilization`) helps";
+    let share = if log.engine == Some("vllm") { " (`gpu_memory_utilization`)" } else { "" };
+    let text = format!(
+        "the weights do not fit on the GPU: the engine was still loading them, so no share of the GPU{share} helps"
+    );
     (because(Cause::TooBig, text), super::flags::while_loading(log, None))
 }
 

@@ -15,6 +15,9 @@ const SEQUENCES_QUARTER: (u64, u64) = (3, 4);
 /// An engine's share is not raised beyond this: the context and graphs need the rest.
 const MOST_SHARE: u64 = 970_000;
 
+/// A cache's size is set in steps of this, which is more than the rounding of what is printed.
+const CACHE_STEP_BYTES: u64 = 64 << 20;
+
 /// vLLM's share where none is set: 0.9, and 0.92 in the newest releases.
 pub(super) const VLLM_SHARE: Decimal = Decimal { millionths: 920_000 };
 
@@ -45,6 +48,22 @@ pub(super) fn raise_share(
     missing: Option<u64>,
 ) -> Option<Step> {
     let is_sglang = log.engine == Some("sglang");
+    if let Some(cache) = log.kv_cache_setting_bytes {
+        // It takes the place of the share, which is then not looked at.
+        let to = cache.saturating_add(missing.unwrap_or(1 << 30)).next_multiple_of(CACHE_STEP_BYTES);
+        let title =
+            "give the KV cache more of the GPU: `kv_cache_memory_bytes`, which is set and takes the place of the share";
+        let step = Step::new(
+            "raise-share",
+            title,
+            format!("it is {}; weights, activations and graphs need the rest", size(cache)),
+        );
+        let step = step.with(format!("--kv-cache-memory-bytes {to}"));
+        return Some(match missing {
+            Some(missing) => step.brings(missing, Some(missing)),
+            None => step,
+        });
+    }
     let (flag, name) = if is_sglang {
         ("--mem-fraction-static", "`mem_fraction_static`")
     } else {
@@ -78,6 +97,12 @@ pub(super) fn raise_share(
 /// A smaller share, for what is allocated beside it.
 pub(super) fn lower_share(log: &EngineLog, total: Option<u64>, missing: Option<u64>) -> Step {
     let is_sglang = log.engine == Some("sglang");
+    if let Some(cache) = log.kv_cache_setting_bytes {
+        let to = cache.saturating_sub(missing.unwrap_or(1 << 30)) >> 20 << 20;
+        let title = "leave more of the GPU beside the KV cache: lower `kv_cache_memory_bytes`, which takes the place of the share";
+        let step = Step::new("lower-share", title, format!("it is {}", size(cache)));
+        return step.with(format!("--kv-cache-memory-bytes {to}")).brings(cache - to, missing);
+    }
     let (flag, name) = if is_sglang {
         ("--mem-fraction-static", "`mem_fraction_static`")
     } else {
@@ -182,6 +207,7 @@ pub(super) fn less_weights(log: &EngineLog, printed: &Printed, missing: Option<u
     let flag = match log.engine {
         Some("sglang") => "--tp",
         Some("tensorrt-llm") => "--tp_size",
+        Some("tgi") => "--num-shard",
         _ => "--tensor-parallel-size",
     };
     let step = match printed.weights_bytes.or(printed.consumed_bytes) {
@@ -253,8 +279,8 @@ pub(super) fn while_loading(log: &EngineLog, missing: Option<u64>) -> Vec<Step> 
         let title = "load the weights in 16 bits: that halves them";
         Step::new("less-weights", title, format!("`dtype` is {dtype}, 4 bytes for each parameter")).with("--dtype half")
     });
-    let rest = [less_weights(log, &printed, missing), fewer_sequences(log, &printed, missing)];
-    in_16_bits.into_iter().chain(rest).collect()
+    let fewer = matches!(log.engine, Some("vllm" | "sglang")).then(|| fewer_sequences(log, &printed, missing));
+    in_16_bits.into_iter().chain([less_weights(log, &printed, missing)]).chain(fewer).collect()
 }
 
 fn batched_tokens(log: &EngineLog) -> Step {

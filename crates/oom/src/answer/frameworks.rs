@@ -12,13 +12,14 @@ use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 24] = [
+const IDS: [&str; 25] = [
     "cupy",
     "rmm",
     "rmm-pool",
     "xla",
     "xla-tpu",
     "xla-core",
+    "xla-library",
     "tensorflow",
     "tensorflow-pool",
     "tensorflow-full",
@@ -53,6 +54,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "xla-device" => device_pool(event, found),
         "xla-tpu" => tpu(event),
         "xla-core" => core(event),
+        "xla-library" => xla_library(event, found),
         "tensorflow" | "tensorflow-pool" => tensorflow(event, found),
         "tensorflow-full" => tensorflow_full(found),
         "tensorflow-library" => tensorflow_library(),
@@ -183,6 +185,21 @@ fn less_preallocation() -> Step {
         "0.75 is the default",
     )
     .with("XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=0.95")
+}
+
+/// Libraries beside JAX's pool.
+fn xla_library(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not allocate memory for a library: JAX's pool takes 75 % of the GPU at its start, and libraries get the rest, or a part of \
+         the pool that was full",
+        event.origin
+    );
+    let shrink = Step::new(
+        "shrink",
+        "reduce the memory needed at once: smaller matrices or a smaller batch",
+        "the error has no numbers",
+    );
+    (because(Cause::OutsidePyTorch, text), vec![less_preallocation(), shrink, end_others(None, found)])
 }
 
 /// The pool's own request to the driver, of `TensorFlow` or JAX.
@@ -379,6 +396,21 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             size(limit)
         );
         return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
+    }
+    let pool = found.events.iter().find(|event| event.id == "bfc-totals").and_then(|totals| totals.bytes("limit_raw"));
+    let bytes = tensor(event).and_then(|(_, bytes)| bytes);
+    if let (Some(bytes), Some(limit)) = (bytes, pool.filter(|&limit| bytes > Some(limit))) {
+        let text = format!(
+            "one tensor of {} is larger than TensorFlow's whole pool of {}, so it can never fit: a shape is wrong or much too large",
+            size(bytes),
+            size(limit)
+        );
+        let split = Step::new(
+            "split-request",
+            "check the shapes of the operation in the error, and compute on less at once",
+            "no setting of the allocator helps",
+        );
+        return (because(Cause::NeverFits, text), vec![split, smaller()]);
     }
     let device = event.text("device");
     let text = match device {

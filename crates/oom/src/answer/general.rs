@@ -86,7 +86,7 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
     })
 }
 
-fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let program = found.surroundings.program;
     match program {
         Some(Program::Llama) => {
@@ -96,13 +96,19 @@ fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         _ => {}
     }
     let free = event.bytes("free").map_or_else(String::new, |free| format!(", with {} available", size(free)));
-    let by = event.text("backend").map_or_else(String::new, |backend| format!(" ({backend})"));
+    let by = match event.id {
+        "general" => event.text("backend"),
+        _ => Some(event.origin),
+    };
+    let by = by.map_or_else(String::new, |backend| format!(" ({backend})"));
     let text = format!(
         "the device had no memory for a request{}{by}{free}: either this program needs more than there is, or others hold it; the text has no \
          totals",
         asked(event)
     );
-    let full = Step { change: event.text("tool").map(str::to_owned), ..super::engines::end_others(None, found) };
+    let full = super::engines::end_others(None, found);
+    let full =
+        if event.id == "general" { Step { change: event.text("tool").map(str::to_owned), ..full } } else { full };
     let steps = match less(program) {
         Some(step) if step.id == "end-process" => vec![step, smaller()],
         Some(step) => vec![step, full],

@@ -22,7 +22,11 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         },
         "worker-exited" => killed_worker(event),
         "shm" | "shm-nccl" => shared(event),
+        "bus-error" => bus_error(event),
+        "pinned" if event.origin.starts_with("JAX") => pinned_by_jax(event.requested()),
         "pinned" | "pinned-nccl" => pinned(event.requested()),
+        "pin-thread" => pin_thread(),
+        "files" => open_files(event),
         "managed" => managed(),
         "memlock" => locked(event),
         "host-allocator" => match found.surroundings.program {
@@ -162,6 +166,17 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::SharedMemory, text), steps)
 }
 
+/// Signal 7: a page of mapped memory could not be had.
+fn bus_error(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} was ended by signal 7, a bus error: most often the host's shared memory (/dev/shm) was full, through which NCCL and DataLoader \
+         workers hand over data, or a mapped file was cut short on a full disk",
+        process(event)
+    );
+    let (_, steps) = shared(event);
+    (because(Cause::SharedMemory, text), steps)
+}
+
 pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     let asked = requested.map_or_else(String::new, |bytes| format!(", here {},", size(bytes)));
     let text = format!(
@@ -178,6 +193,61 @@ pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
         less_host_memory(),
     ];
     (because(Cause::HostMemory, text), steps)
+}
+
+/// The pool of JAX for transfers and for arrays in the host's memory.
+fn pinned_by_jax(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
+    let asked = requested.map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
+    let text = format!(
+        "JAX's pool of page-locked (pinned) memory of the host has no room{asked}: it is at its limit, 64 GiB unless it is set, or the host \
+         or the container has no more memory to pin; it is not the GPU's memory"
+    );
+    let steps = vec![
+        Step::new(
+            "raise-limit",
+            "raise the pool's limit, if the host has the memory",
+            "it is a number of GiB for each process",
+        )
+        .with("XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB=128"),
+        Step::new(
+            "less-pinned-memory",
+            "offload less to the host, and keep fewer transfers in flight",
+            "arrays in `pinned_host` memory, checkpoints and offloaded activations all lie in this pool",
+        ),
+        more_host_memory(),
+    ];
+    (because(Cause::HostMemory, text), steps)
+}
+
+/// The thread that pins batches has ended: of what, stands before.
+fn pin_thread() -> (Diagnosis, Vec<Step>) {
+    let text = "the thread that copies batches to pinned memory has ended by an error that is not in this text: a worker that was killed, \
+                shared memory that is full, or memory that could not be pinned";
+    let steps = vec![
+        Step::new("look-before", "look for the first error before this line", "this line only follows from it"),
+        Step::new("without-workers", "run once without workers and pinned memory", "the error itself then shows")
+            .with("num_workers=0, pin_memory=False"),
+    ];
+    (because(Cause::Unknown, text), steps)
+}
+
+/// Each tensor that a worker hands over keeps a file open.
+fn open_files(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let or_full = if event.origin.contains("up to") { ", or /dev/shm is full" } else { "" };
+    let text = format!(
+        "the process has too many open files{or_full}: each tensor that a DataLoader worker hands over keeps one open, and batches that are \
+         kept, such as in a list, never close theirs; no memory is full"
+    );
+    let steps = vec![
+        Step::new("raise-limit", "raise the limit of open files", "1,024 is a usual default").with("ulimit -n 65536"),
+        Step::new(
+            "other-sharing",
+            "hand batches over by names of files, and keep copies of tensors instead of the tensors",
+            "then none stays open",
+        )
+        .with("torch.multiprocessing.set_sharing_strategy('file_system'), batch.clone()"),
+    ];
+    (because(Cause::Limit, text), steps)
 }
 
 /// Memory that the driver moves between the host and the GPU.

@@ -3,12 +3,12 @@
 use highwater_units::size;
 
 use super::engines::end_others;
-use super::flags::after_start;
+use super::flags::{after_start, while_loading};
 use super::{because, frameworks, general, llama};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;
-use crate::steps::{Step, of_comfyui};
+use crate::steps::{Step, less, of_comfyui};
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -28,6 +28,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "no-batch-size" => no_batch_size(),
         "evaluation" => evaluation(),
         "kernel" => kernel(event),
+        "kernel-tensor-memory" => tensor_memory(event),
+        "level-zero" => level_zero(event, found),
         "bare" => bare(event),
         "metal" => metal(),
         "mps-buffer" => metal_buffer(event),
@@ -42,7 +44,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         let of_engine = after_start(engine, None, None);
         if event.id == "bare" {
             // A server has no batch of its own to make smaller.
-            steps.retain(|step| step.id != "shrink");
+            steps.retain(|step| step.id == "record");
+            let of_engine = if event.asked.loads() { while_loading(engine, None) } else { of_engine };
             steps.splice(..0, of_engine);
         } else {
             steps.extend(of_engine);
@@ -286,12 +289,16 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
         return (because(Cause::Limit, text), vec![raise, shrink()]);
     }
     let text = "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why";
+    let shrink = match event.asked.purpose {
+        Some(purpose) => less(Some(purpose), "the error has no numbers, so it does not show by how much".to_owned()),
+        None => shrink(),
+    };
     let whole = Step::new(
         "record",
         "give the whole line: the numbers behind it show the cause",
         "how much was requested, free and reserved",
     );
-    (because(Cause::Unknown, text), vec![shrink(), whole])
+    (because(Cause::Unknown, text), vec![shrink, whole])
 }
 
 /// Only training searches for a batch that fits.
@@ -319,6 +326,42 @@ fn kernel(event: &Event) -> (Diagnosis, Vec<Step>) {
     );
     let smaller = Step::new("smaller-blocks", "give the kernel smaller blocks", "each block has its own part of it");
     (because(Cause::KernelSharedMemory, text), vec![smaller.with("shared_mem= at its launch")])
+}
+
+/// Memory of Blackwell's multiprocessors for the results of matrix products.
+fn tensor_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.number("required").zip(event.number("limit"));
+    let numbers = numbers.map_or_else(String::new, |(required, limit)| format!(": {required} columns of {limit}"));
+    let text = format!(
+        "a kernel needs more tensor memory of a multiprocessor than there is{numbers}; this is on-chip memory: the GPU's main memory is not \
+         full"
+    );
+    let smaller = Step::new("smaller-blocks", "give the kernel smaller blocks", "each accumulator has its own columns");
+    (because(Cause::KernelSharedMemory, text), vec![smaller])
+}
+
+/// Intel's driver, which PyTorch's own allocator passes on, too.
+fn level_zero(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    if found.surroundings.program == Some(Program::Llama) {
+        return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
+    }
+    let text = format!(
+        "{} had no memory for a request: this program needs more than there is, or others hold it; the error has no numbers",
+        event.origin
+    );
+    let end = end_others(None, found).with("xpu-smi ps");
+    let mut steps: Vec<Step> = if found.surroundings.is_comfyui {
+        of_comfyui().to_vec()
+    } else {
+        vec![general::less(found.surroundings.program).unwrap_or_else(general::smaller)]
+    };
+    let relax = Step::new(
+        "relax-limits",
+        "if one allocation is of 4 GiB or more, allow that",
+        "the driver's default limit is 4 GiB for one allocation on several of Intel's GPUs",
+    );
+    steps.extend([end, relax.with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")]);
+    (because(Cause::TooBig, text), steps)
 }
 
 /// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.
@@ -412,16 +455,16 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");
         return (because(Cause::TooBig, text), vec![smaller, end_others(None, found)]);
     }
+    // Runtimes that PyTorch does not allocate by.
+    if matches!(event.origin, "Vulkan" | "OpenCL" | "OpenVINO") {
+        return general::device(event, found);
+    }
     let text = format!(
         "{} reports that the GPU is out of memory, to a library other than PyTorch's allocator; the error has no numbers: the GPU was full, \
          or another process had filled it",
         event.origin
     );
-    let tool = match event.origin {
-        "HIP" | "ROCm" => Some("rocm-smi --showpids"),
-        origin if origin.starts_with("Intel") => Some("xpu-smi ps"),
-        _ => None,
-    };
+    let tool = matches!(event.origin, "HIP" | "ROCm" | "Triton (HIP)").then_some("rocm-smi --showpids");
     let end = end_others(None, found);
     let end = Step { change: tool.map(str::to_owned).or(end.change), ..end };
     (

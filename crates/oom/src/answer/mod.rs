@@ -47,6 +47,9 @@ pub struct Answer {
     pub steps: Vec<Step>,
 }
 
+/// More than a smaller share of a GPU frees.
+const BEYOND_SHARE_BYTES: u64 = 32 << 30;
+
 /// Engines compute what they refuse: the line that does so is not the program's.
 const ENGINES: [&str; 7] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-", "lmdeploy"];
 
@@ -116,6 +119,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         // Its own flags before what only looks; where enough was free, memory that others release changes nothing.
         let is_refused = diagnosis.cause == Cause::Refused;
         steps.sort_by_key(|step| step.id == "look-at-device" || is_refused && step.id == "free-outside");
+        if situation.tried_bytes >= Some(BEYOND_SHARE_BYTES) {
+            // One request of that size holds all scores of an attention, or a whole batch of images: no share of the GPU brings it.
+            steps.sort_by_key(|step| step.id != "fewer-batched-tokens");
+        }
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
     } else {
@@ -145,7 +152,8 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
         innermost.is_some_and(|frame| frame.function.contains("kv_cache"))
     };
     let is_full = || !has_pool && !allocates_cache() && exceeds_share() == Some(true);
-    found.events.iter().any(|event| event.id == "vllm-load") || is_full()
+    let loads = found.groups.first().is_some_and(|group| group.asked.loads());
+    loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
 }
 
 /// A checkpoint need not be gathered on the GPU.
@@ -227,7 +235,7 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
 /// often follows from something else.
 fn weight(event: &Event) -> u8 {
     match event.id {
-        "vllm-load" => 2,
+        "vllm-load" | "tgi-load" => 2,
         // It may be a warning, or its failure is told better by another.
         "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
@@ -235,9 +243,12 @@ fn weight(event: &Event) -> u8 {
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
+        // The only numbers of a message that PyTorch's own words do not cover.
+        "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
-        "general" | "general-set-up" | "runtime" | "xla-device" | "tensorflow-pool" | "tensorrt-tactic" | "sigkill"
-        | "worker-exited" | "trtllm-request" | "capture" | "llama-pinned" => 1,
+        "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
+        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture"
+        | "llama-pinned" => 1,
         _ => 2,
     }
 }

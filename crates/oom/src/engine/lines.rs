@@ -31,6 +31,11 @@ pub(crate) const LINES: &[Row] = &[
     row("vllm", "vLLM 0.7 to 0.10", "# rocm blocks: {blocks:n}"),
     row("vllm", "vLLM 0.6 or newer", "Maximum concurrency for {max_model_len:n} tokens per request: {concurrency:f}x"),
     row("vllm", "vLLM 0.9 or newer", "Available KV cache memory: {kv_cache:s}"),
+    row(
+        "vllm",
+        "vLLM 0.11 or newer",
+        "reserved {kv_setting:b} memory for KV Cache as specified by kv_cache_memory_bytes",
+    ),
     row("vllm", "vLLM 0.8 or newer", "KV cache size: {tokens:n} tokens"),
     row("vllm", "vLLM 0.8 to 0.12", "Compiling a graph for dynamic shape takes {compiled:f} s"),
     row("vllm", "vLLM 0.13 or newer", "Compiling a graph for compile range {*} takes {compiled:f} s"),
@@ -97,7 +102,7 @@ pub(crate) const LINES: &[Row] = &[
 ];
 
 /// Bytes that a line with an engine's settings holds.
-pub(crate) const SETTINGS: [&str; 12] = [
+pub(crate) const SETTINGS: [&str; 16] = [
     "LLM engine (v",
     "default args",
     "server_args=",
@@ -110,6 +115,10 @@ pub(crate) const SETTINGS: [&str; 12] = [
     "sglang.launch_server",
     "llama-server ",
     "llama-cli ",
+    "vllm/vllm-openai",
+    "lmsysorg/sglang",
+    "text-generation-launcher ",
+    "trtllm-serve ",
 ];
 
 /// A setting of an engine.

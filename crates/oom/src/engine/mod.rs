@@ -146,6 +146,9 @@ impl EngineLog {
                     self.utilization.get_or_insert(share);
                 }
                 ("compiled", _) => self.compiles = true,
+                ("kv_setting", Value::Bytes(bytes)) => {
+                    self.kv_cache_setting_bytes = self.kv_cache_setting_bytes.or(u64::try_from(bytes).ok());
+                }
                 (name, value) if is_on_gpu => {
                     if let Some(printed) = self.rank(rank) {
                         printed.take(name, &value);

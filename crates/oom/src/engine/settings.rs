@@ -14,6 +14,9 @@ const VALUE_BYTES: usize = 200;
 /// Of a line with settings, so much is read.
 const LINE_BYTES: usize = 64 << 10;
 
+/// The command of vLLM.
+const SERVE: &[u8] = b"vllm serve ";
+
 static SETTINGS: LazyLock<Names<Setting>> = LazyLock::new(|| Names::new(&NAMES));
 
 impl EngineLog {
@@ -24,6 +27,15 @@ impl EngineLog {
             self.set(setting, &value);
         }
         let has = |words: &[u8]| memmem::find(line, words).is_some();
+        if let Some(at) = memmem::find(line, SERVE) {
+            // The model stands behind the command, without a name.
+            let rest = &line[at + SERVE.len()..];
+            let model = rest.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
+            let model = model.filter(|word| word.contains(&b'/') && !word.starts_with(b"-"));
+            if let Some(model) = model {
+                self.set(Setting::Model, &text_of(&model[..model.len().min(VALUE_BYTES)]));
+            }
+        }
         if has(b"llama-server") || has(b"llama-cli") {
             self.take_short_options(line);
         }
@@ -36,6 +48,10 @@ impl EngineLog {
             || has(b"gpu_memory_utilization=")
         {
             self.engine.get_or_insert("vllm");
+        } else if has(b"text-generation-launcher ") {
+            self.engine.get_or_insert("tgi");
+        } else if has(b"trtllm-serve ") {
+            self.engine.get_or_insert("tensorrt-llm");
         }
     }
 

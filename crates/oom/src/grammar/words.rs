@@ -342,9 +342,9 @@ pub(super) const SET_UP: [&str; 7] =
     ["getdevicecount", "ctxcreate", "create context", "creating context", "primary context", "setdevice", "cuinit"];
 
 /// How lines of source code begin, and titles and lists of documents.
-pub(super) const SOURCE: [&str; 17] = [
-    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "#", "//", "/*", "assert ", "def ",
-    "return ", "import ", "from ", "try:",
+pub(super) const SOURCE: [&str; 18] = [
+    "except ", "except:", "catch ", "raise ", "throw ", "if ", "elif ", "else:", "# ", "##", "//", "/*", "assert ",
+    "def ", "return ", "import ", "from ", "try:",
 ];
 
 /// Words of a line that reports an error.
@@ -379,6 +379,8 @@ pub(super) const PLACES: [(&str, Place); 103] = [
     ("allocmapped", Place::Pinned),
     ("/dev/shm", Place::Shared),
     ("shm_open", Place::Shared),
+    ("outofhostmemory", Place::Host),
+    ("out_of_host_memory", Place::Host),
     ("of gpu", Place::Device),
     ("video memory", Place::Device),
     ("vram", Place::Device),
@@ -393,8 +395,6 @@ pub(super) const PLACES: [(&str, Place); 103] = [
     ("backend_cpu", Place::Host),
     ("cpu buffer", Place::Host),
     ("aligned_malloc", Place::Host),
-    ("outofhostmemory", Place::Host),
-    ("out_of_host_memory", Place::Host),
     ("host memory", Place::Host),
     ("host mem ", Place::Host),
     ("sysmem", Place::Host),

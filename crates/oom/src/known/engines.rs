@@ -123,6 +123,8 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-state", "SGLang 0.5.9 or newer", "Not enough GPU memory for hybrid (mamba"),
     row("sglang-state", "SGLang 0.5.20 or newer", "cannot fit ONE worst-case request"),
     row("sglang-state", "SGLang 0.5.9 or newer", "Not enough space for mamba "),
+    row("sglang-state", "SGLang 0.5.23", "auxiliary-state cache is too small to serve any"),
+    row("sglang-state", "SGLang 0.5.23", "leaves no allocatable page for sub-pool"),
     row(
         "sglang-host-cache",
         "SGLang 0.4.5 or newer",
@@ -141,6 +143,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("sglang-graphs", "SGLang", "Capture cuda graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.20 or newer", "Capture CUDA graph failed: {*}out of memory"),
+    row("sglang-graphs", "SGLang 0.5.23", "insufficient decode CUDA graph headroom"),
     row("sglang-prefill", "SGLang", "Prefill out of memory."),
     row("sglang-decode", "SGLang", "Decode out of memory."),
     row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),
@@ -181,6 +184,7 @@ pub(super) const ROWS: &[Row] = &[
         "TensorRT-LLM",
         "maxTokensInPagedKvCache ({tokens:n}) must be large enough to process at least 1 sequence",
     ),
+    row("tgi-load", "TGI", "Error: ShardCannotStart"),
     row("tgi-total", "TGI 2.4 or newer", "Not enough memory to handle `max_total_tokens={tokens:n}`"),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.

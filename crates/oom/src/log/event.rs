@@ -101,6 +101,14 @@ impl Found {
         self.summaries.iter().find(|summary| summary.ooms > 0)
     }
 
+    /// The engine that reports a failure of its own beside PyTorch's.
+    pub(super) fn failed_engine(&self) -> Option<&'static str> {
+        const ENGINES: [(&str, &str); 4] =
+            [("vllm-", "vllm"), ("sglang-", "sglang"), ("tgi-", "tgi"), ("trtllm-", "tensorrt-llm")];
+        let named = |event: &Event| ENGINES.iter().find(|(begin, _)| event.id.starts_with(begin));
+        self.events.iter().find_map(named).map(|(_, engine)| *engine)
+    }
+
     /// Notes a line that speaks of memory, if it is the first.
     pub(super) fn note_mention(&mut self, line: u64, text: &[u8]) {
         let text = text.trim_ascii();

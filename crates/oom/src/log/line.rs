@@ -85,6 +85,68 @@ pub(super) fn unquoted(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
+/// Without the stars of Markdown's emphasis around words: `Tried to allocate **20.00 MiB**`. Those of source code have no closing ones.
+pub(super) fn without_emphasis(line: &[u8]) -> Cow<'_, [u8]> {
+    let Some(first) = memchr::memchr(b'*', line) else { return Cow::Borrowed(line) };
+    let mut text: Vec<u8> = Vec::new();
+    let mut at = first;
+    let mut kept = 0;
+    while let Some(found) = memchr::memchr(b'*', &line[at..]) {
+        let begin = at + found;
+        let stars = stars(&line[begin..]);
+        let after = begin + stars;
+        let opens = stars <= MAX_STARS
+            && begin
+                .checked_sub(1)
+                .is_none_or(|before| matches!(line[before], b' ' | b'\t' | b'(' | b'"' | b'\'' | b'>'))
+            && line.get(after).is_some_and(|next| !next.is_ascii_whitespace());
+        let close = if opens { closing(line, after, stars) } else { None };
+        if let Some(close) = close {
+            text.extend_from_slice(&line[kept..begin]);
+            text.extend_from_slice(&line[after..close]);
+            kept = close + stars;
+            at = kept;
+        } else {
+            at = after;
+        }
+    }
+    if kept == 0 {
+        return Cow::Borrowed(line);
+    }
+    text.extend_from_slice(&line[kept..]);
+    Cow::Owned(text)
+}
+
+/// Emphasis has no more stars.
+const MAX_STARS: usize = 3;
+/// Emphasis is no longer.
+const EMPHASIS_BYTES: usize = 400;
+
+/// The number of stars at the beginning of a text.
+fn stars(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| **byte == b'*').count()
+}
+
+/// Where emphasis with so many stars ends.
+fn closing(line: &[u8], from: usize, count: usize) -> Option<usize> {
+    let end = line.len().min(from + EMPHASIS_BYTES);
+    let mut at = from;
+    while let Some(found) = memchr::memchr(b'*', &line[at..end]) {
+        let begin = at + found;
+        let run = stars(&line[begin..]);
+        let ends_word = begin > from && !line[begin - 1].is_ascii_whitespace();
+        let is_end = line.get(begin + run).is_none_or(|next| !next.is_ascii_alphanumeric() && *next != b'_');
+        if run == count && ends_word && is_end {
+            return Some(begin);
+        }
+        at = begin + run;
+        if at >= end {
+            break;
+        }
+    }
+    None
+}
+
 /// The length of a mark of HTML at the beginning of a text.
 fn tag(text: &[u8]) -> Option<usize> {
     let inner = text.strip_prefix(b"<")?;
@@ -160,6 +222,28 @@ mod tests {
         assert_eq!(text("<span style=\"color: red\">Error:</span> a<br/>b"), "Error: ab");
         assert_eq!(text("in <module> [1]<stderr>: a < b </torch_1>"), "in <module> [1]<stderr>: a < b </torch_1>");
         assert_eq!(text("a &"), "a &");
+    }
+
+    #[test]
+    fn emphasis_goes_and_stars_of_code_stay() {
+        let text = |line: &'static str| String::from_utf8(without_emphasis(line.as_bytes()).into_owned()).unwrap();
+        assert_eq!(
+            text("**CUDA out of memory.** Tried to allocate *20.00 MiB*."),
+            "CUDA out of memory. Tried to allocate 20.00 MiB."
+        );
+        assert_eq!(text("***bold*** and **b**, (**c**)"), "bold and b, (c)");
+        for line in [
+            "f(*args, **kwargs)",
+            "void* operator new(size_t)",
+            "8 * 1024 * 1024",
+            "*****____***",
+            "* item",
+            "a**b",
+            "char *x, int *y)",
+            "**",
+        ] {
+            assert_eq!(text(line), line);
+        }
     }
 
     #[test]

@@ -22,17 +22,18 @@ pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Found, Group, Mention, Surroundings};
-use line::{plain, unboxed, unescaped, unquoted};
+use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{Hit, Seen, TableReader, has_anchor};
-pub use trace::{AskedAt, Side, TracebackFrame};
+use table::{Hit, Seen, TableReader, first_anchor};
+pub use trace::{AskedAt, Purpose, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
 use super::grammar::{self, Sentence};
+use super::known::{Row, Values, row};
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
@@ -53,6 +54,9 @@ const CONTEXT_LINES: u64 = 500;
 
 /// What a line must hold to be looked at.
 const NEEDLES: [&[u8]; 2] = [b"out of memory", b"by PyTorch"];
+/// How PyTorch's message goes on behind "out of memory", and behind the size, without blanks.
+const TRIED: &[u8] = b"Triedtoallocate";
+const CAPACITY: &[u8] = b"hasatotalcapac";
 /// What "out of memory" may be broken behind, at the end of a line.
 const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
 /// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
@@ -64,6 +68,9 @@ static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
     let words = NEEDLES.iter().chain(&DEVICES);
     words.map(|word| memmem::Finder::new(*word)).collect()
 });
+
+/// PyTorch's message, cut before its first number.
+static CUT: Row = row("bare", "PyTorch", "");
 
 /// How identifiers of engines' failures begin.
 const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-"];
@@ -150,26 +157,27 @@ impl LogReader {
             || !self.line.is_empty()
             || self.long.is_some()
             || self.table.is_open()
-            || self.trace.is_open()
+            || self.trace.is_open(self.found.lines + 1)
             || self.found.lines < PASTED_LINES
             || self.last.is_before(self.found.lines + 1)
         {
             return &[];
         }
-        let block = &piece[..piece.len().min(BLOCK_BYTES)];
-        let Some(end) = memchr::memrchr(b'\n', block) else { return &[] };
-        let block = &block[..=end];
-        let is_dull =
-            memchr::memchr2(0x1b, 0, block).is_none() && FINDERS.iter().all(|finder| finder.find(block).is_none());
-        let is_dull = is_dull && !has_anchor(block);
-        if is_dull { block } else { &[] }
+        // Each search ends where the one before has found something, so that many short stretches cost no more than one long one.
+        let mut dull = &piece[..piece.len().min(BLOCK_BYTES)];
+        dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];
+        dull = &dull[..first_anchor(dull).unwrap_or(dull.len())];
+        for finder in FINDERS.iter() {
+            dull = &dull[..finder.find(dull).unwrap_or(dull.len())];
+        }
+        memchr::memrchr(b'\n', dull).map_or(&[], |end| &dull[..=end])
     }
 
-    /// Reads the lines of a block, and what is left of a piece if that is no line; whether there is more.
+    /// Reads a line, and what is left of a piece if that is no line; whether there is more.
     fn push_some(&mut self, piece: &mut &[u8]) -> bool {
         let whole = *piece;
         let block = &whole[..whole.len().min(BLOCK_BYTES)];
-        let taken = memchr::memrchr2(b'\n', b'\r', block).map_or(block.len(), |end| end + 1);
+        let taken = memchr::memchr2(b'\n', b'\r', block).map_or(block.len(), |end| end + 1);
         self.push_lines(&block[..taken]);
         *piece = &whole[taken..];
         !piece.is_empty()
@@ -219,7 +227,8 @@ impl LogReader {
             self.found.lines += 1;
         }
         self.close_all();
-        self.found.surroundings.engine = self.found.engine.as_ref().and_then(|engine| engine.engine);
+        let named = self.found.engine.as_ref().and_then(|engine| engine.engine);
+        self.found.surroundings.engine = named.or_else(|| self.trace.engine()).or_else(|| self.found.failed_engine());
         if let Some(engine) = &mut self.found.engine {
             self.found.surroundings.has_memory_pools |= engine.has_sleep_mode;
             engine.refusal = self
@@ -258,12 +267,13 @@ impl LogReader {
     fn read_line(&mut self, line: &[u8], given: Option<&Origin>, depth: usize) {
         let line = plain(line);
         let line = unquoted(&line);
+        let line = without_emphasis(&line);
         let seen = Seen::of(&line);
         if seen.has_anchor {
             self.look_around(&line, &seen);
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
-        let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open();
+        let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open(self.found.lines + 1);
         let joined = self.join(&line, &seen, given);
         // Escapes of JSON may break words, too.
         let may_hide = self.found.lines < PASTED_LINES && memmem::find(&line, b"\\n").is_some();
@@ -388,6 +398,8 @@ impl LogReader {
     /// Reads the text of a line; whether it is of a message.
     fn read_text(&mut self, body: &[u8], of_line: &Origin, is_of_interest: bool) -> bool {
         let mut text = without_blanks(body);
+        // Marks of code in Markdown stand anywhere in a sentence.
+        text.retain(|byte| *byte != b'`');
         let mut at = 0;
         let mut went_on = false;
         if let Some(mut open) = self.open.remove(&of_line.key) {
@@ -436,6 +448,15 @@ impl LogReader {
         {
             self.begun(reader, progress, rank, of_line, (&[], text.len()));
             return true;
+        }
+        // As people quote it, without its first words.
+        let tried = memmem::find(&text[at..], TRIED).filter(|_| !has_begun && !went_on).map(|tried| at + tried);
+        if let Some(tried) = tried.filter(|tried| memmem::find(&text[*tried..], CAPACITY).is_some()) {
+            let whole = [ANCHOR, b".", &text[tried..]].concat();
+            if let Some((reader, progress)) = Reader::begin(&whole, 0) {
+                self.begun(reader, progress, rank, of_line, (&[], text.len()));
+                return true;
+            }
         }
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
@@ -517,10 +538,16 @@ impl LogReader {
     /// Counts a message.
     fn end(&mut self, open: Open) {
         let Begun::Message(reader) = open.begun else { return };
+        // The name of a device stands before its first words, and a sentence around them tells a failure.
+        let is_of_pytorch = reader.names_device() && open.sentence.is_some();
         let Some(mut message) = reader.finish() else {
-            match open.sentence {
-                Some(sentence) => self.tell(sentence, open.rank, open.line, b""),
-                None => self.found.note_mention(open.line, b""),
+            if let Some(sentence) = open.sentence.filter(|_| !is_of_pytorch) {
+                self.tell(sentence, open.rank, open.line, b"");
+            } else if is_of_pytorch {
+                let hit = Hit { row: &CUT, values: Values::new() };
+                self.found.add(hit, open.rank, open.line, &mut self.events, || open.asked);
+            } else {
+                self.found.note_mention(open.line, b"");
             }
             return;
         };

@@ -47,9 +47,9 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     Anchors { automaton, of }
 });
 
-/// Whether a text holds an anchor.
-pub(super) fn has_anchor(text: &[u8]) -> bool {
-    ANCHORS.automaton.as_ref().is_some_and(|anchors| anchors.is_match(text))
+/// Where the first anchor that a text holds whole begins.
+pub(super) fn first_anchor(text: &[u8]) -> Option<usize> {
+    ANCHORS.automaton.as_ref()?.find(text).map(|found| found.start())
 }
 
 /// What a line holds of the words that are looked for.

@@ -17,6 +17,8 @@ pub(super) const ANCHOR: &str = "File \"";
 pub(super) const OTHER_ANCHORS: [&str; 8] = ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /"];
 /// Lines of its writer that may stand between a traceback and the failure it is of.
 const NEAR_LINES: u64 = 8;
+/// Lines of other writers that may stand between a frame and its text.
+const PATIENCE_LINES: u64 = 1_024;
 /// Folders of what is installed rather than the user's.
 const LIBRARIES: [&str; 8] =
     ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "/torch/", "importlib", "/bin/"];
@@ -55,16 +57,20 @@ pub struct AskedAt {
     /// The part of a job that failed, where the traceback or the line's prefix tells: an engine in a training job is not its trainer.
     pub side: Option<Side>,
     /// The purpose of the lines, by the names of functions.
-    pub(crate) purpose: Option<Purpose>,
+    pub purpose: Option<Purpose>,
 }
 
 /// What lines of a traceback do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// They make a state dict for a checkpoint.
     Gather,
-    /// They load weights.
+    /// They load weights, or move a model to the GPU.
     Load,
+    /// They are an optimizer's step, not a forward or backward pass that it calls.
+    Optimize,
+    /// They generate text or images with a trained model.
+    Generate,
 }
 
 /// A part of a job.
@@ -154,24 +160,59 @@ impl AskedAt {
     }
 }
 
+/// What each purpose is known by, in names of functions and files and in lines. The earlier row counts.
+const PURPOSES: [(Purpose, &[&str]); 3] = [
+    (
+        Purpose::Load,
+        &[
+            "load_state_dict",
+            "from_pretrained",
+            "torch.load(",
+            "load_file(",
+            "load_model",
+            "_load_pretrained_model",
+            "load_sub_model",
+            "load_component",
+            "component_loader",
+            "/model_loader/",
+            // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
+            "self._apply(",
+        ],
+    ),
+    (Purpose::Gather, &["state_dict(", "_state_dict_utils", "full_state_dict", "save_pretrained"]),
+    (
+        Purpose::Generate,
+        &["/generation/utils.py", "\\generation\\utils.py", "/diffusers/pipelines/", "\\diffusers\\pipelines\\"],
+    ),
+];
+/// What the innermost line of an optimizer's step is known by.
+const OPTIMIZERS: [&str; 9] = [
+    "/torch/optim/",
+    "\\torch\\optim\\",
+    "/bitsandbytes/optim/",
+    "\\bitsandbytes\\optim\\",
+    "/apex/optimizers/",
+    "/ops/adam/",
+    "torch._foreach_",
+    "exp_avg",
+    "initialize_optimizer_states",
+];
+
 /// The purpose of a traceback, by its functions, and by what stands before a message in its own line.
 pub(super) fn purpose(names: &str) -> Option<Purpose> {
-    let loads =
-        ["load_state_dict", "from_pretrained", "torch.load(", "load_file(", "load_model", "_load_pretrained_model"];
-    if loads.iter().any(|words| names.contains(words)) {
-        return Some(Purpose::Load);
-    }
-    ["state_dict(", "_state_dict_utils", "full_state_dict", "save_pretrained"]
-        .iter()
-        .any(|words| names.contains(words))
-        .then_some(Purpose::Gather)
+    PURPOSES.iter().find(|(_, words)| words.iter().any(|words| names.contains(words))).map(|(purpose, _)| *purpose)
+}
+
+/// Whether a frame is of an optimizer's own code: a step may call a closure with a whole forward pass.
+fn optimizes(frame: &TracebackFrame) -> bool {
+    OPTIMIZERS.iter().any(|words| [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains(words)))
 }
 
 /// Words of lines that hold a number for each token and entry of the vocabulary.
 const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 22] = [
+const ALLOCATES: [(&str, &str); 23] = [
     ("logits.float()", "a copy of the logits in float32: 4 bytes for each token and entry of the vocabulary"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
     ("log_softmax", "log-probabilities as large as its input, often in float32"),
@@ -187,6 +228,7 @@ const ALLOCATES: [(&str, &str); 22] = [
     (".contiguous()", "a copy of the whole tensor"),
     (".backward(", "gradients, and what the backward pass needs beside them"),
     (".step(", "the optimizer's state at its first step, and its intermediates"),
+    ("torch._foreach_", "temporary copies of all parameters that are updated at once"),
     ("exp_avg", "the optimizer's state, as large as the parameters for each of its averages"),
     ("matmul", "the product of two matrices; of attention without a fused kernel, all scores at once"),
     ("baddbmm", "all scores of the attention at once"),
@@ -204,6 +246,8 @@ fn allocates(source: &str) -> Option<&'static str> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TraceReader {
     open: FxHashMap<Vec<u8>, Trace>,
+    /// The last line that a frame's text may stand in.
+    until: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -218,9 +262,10 @@ struct Trace {
 }
 
 impl TraceReader {
-    /// Whether the next line may be a frame's text.
-    pub(super) fn is_open(&self) -> bool {
-        self.open.values().any(|trace| trace.before_source.is_some() || !trace.broken.is_empty())
+    /// Whether this line may be a frame's text: of a writer who says no more the text never comes.
+    pub(super) fn is_open(&self, line: u64) -> bool {
+        let goes_on = |trace: &Trace| trace.before_source.is_some() || !trace.broken.is_empty();
+        line <= self.until && self.open.values().any(goes_on)
     }
 
     /// Takes a line of a writer.
@@ -236,6 +281,7 @@ impl TraceReader {
             trace.frames.push(frame);
             trace.before_source = Some(before);
             trace.line = line;
+            self.until = line + PATIENCE_LINES;
         } else if let Some((number, text)) = marked(body) {
             let trace = self.open.entry(key.to_vec()).or_default();
             trace.line = line;
@@ -259,7 +305,10 @@ impl TraceReader {
             match header {
                 Header::Frame(frame) if trace.frames.len() < MAX_FRAMES => trace.frames.push(frame),
                 Header::Frame(_) => {}
-                Header::Broken(beginning) => trace.broken = beginning,
+                Header::Broken(beginning) => {
+                    trace.broken = beginning;
+                    self.until = line + PATIENCE_LINES;
+                }
             }
         } else if let Some(trace) = self.open.get_mut(key)
             && let Some(before) = trace.before_source.take()
@@ -283,12 +332,34 @@ impl TraceReader {
         trace.map_or_else(AskedAt::default, |trace| Self::asked(&trace.frames))
     }
 
+    /// The engine of a traceback that no failure has used up, where no other says that a trainer failed.
+    pub(super) fn engine(&self) -> Option<&'static str> {
+        let mut sides = self.open.values().filter_map(|trace| side(&trace.frames));
+        match (sides.next(), sides.all(|side| matches!(side, Side::Engine(_)))) {
+            (Some(Side::Engine(engine)), true) => Some(engine),
+            _ => None,
+        }
+    }
+
     fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
         let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
-        let purpose = frames.iter().rev().find_map(|frame| {
+        let names = |frame: &TracebackFrame| {
             purpose(&frame.source).or_else(|| purpose(&frame.function)).or_else(|| purpose(&frame.file))
-        });
+        };
+        let purpose = match &innermost {
+            Some(innermost) if optimizes(innermost) => Some(Purpose::Optimize),
+            _ => {
+                let mut purposes = frames.iter().rev().filter_map(names);
+                let first = purposes.next();
+                // Libraries that generate load their models, too.
+                if first == Some(Purpose::Generate) {
+                    purposes.find(|purpose| *purpose == Purpose::Load).or(first)
+                } else {
+                    first
+                }
+            }
+        };
         AskedAt { own, innermost, side: side(frames), purpose }
     }
 }

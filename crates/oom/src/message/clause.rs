@@ -345,7 +345,7 @@ pub(super) const CLAUSES: &[Clause] = &[
     .says(Says::ExpandableSegments),
     advice("custom allocator", since((2, 15)), &[Words("The custom allocator backing this MemPool returned nullptr")])
         .says(Says::CustomAllocator),
-    advice("XPU", since((2, 3)), &[Words("Please use `empty_cache` to release all unoccupied cached memory")]),
+    advice("XPU", since((2, 3)), &[Words("Please use empty_cache to release all unoccupied cached memory")]),
     // `backend:cudaMallocAsync`, a line each.
     goes_on("currently allocated", EVER, &[Words("Currently allocated :"), Bytes(Allocated)]),
     goes_on("requested", EVER, &[Words("Requested :"), Bytes(Tried)]),

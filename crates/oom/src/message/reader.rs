@@ -132,6 +132,11 @@ impl Reader {
         }
     }
 
+    /// Whether a device stands before the first words: `CUDA out of memory`.
+    pub(crate) fn names_device(&self) -> bool {
+        self.message.backend.is_some()
+    }
+
     /// Whether a line goes on with the message.
     pub(crate) fn may_go_on(&self, line: &[u8]) -> bool {
         !matches!(self.clone().go_on(line), Progress::Ended(0))
