@@ -23,6 +23,11 @@ const GIB: u64 = 1 << 30;
 /// # Source
 /// An RTX 5090 prints 30.77 GiB before the weights of its 31.36.
 const CONTEXT: u64 = 600 * MIB;
+/// The same where the GPU shares the host's memory, with what the system and other programs have of it.
+///
+/// # Source
+/// 17 starts on one GB10 of 119.63 GiB print 111.9 to 112.3 GiB before the weights.
+const CONTEXT_SHARED: u64 = 7580 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
 /// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache` of 0.5.5 and 0.5.9
@@ -41,7 +46,8 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     // With data-parallel attention each replica has all requests of its own, on its share of the ranks.
     let attention_ranks =
         if settings.attention_replicas { (ranks / settings.data.unwrap_or(1).max(1)).max(1) } else { ranks };
-    let before = total.saturating_sub(CONTEXT + if ranks > 1 { NCCL } else { 0 });
+    let context = if question.shares_memory() { CONTEXT_SHARED } else { CONTEXT };
+    let before = total.saturating_sub(context + if ranks > 1 { NCCL } else { 0 });
     let fraction = settings.memory_share.unwrap_or_else(|| {
         let fraction = usual_fraction(question);
         account.assumed.push(format!("`--mem-fraction-static` {fraction:.3}, the default of this release on this GPU"));
@@ -56,7 +62,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         state_element: model.state_bytes,
         has_groups: true,
         speculative: settings.speculative.unwrap_or(0),
-        aligns_states: false,
+        state_blocks: 1,
         latent_align: 1,
     };
     for (stage, layers) in question.stages().into_iter().enumerate() {
@@ -120,6 +126,9 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     }
     if settings.attention_replicas {
         account.unchecked.push("data-parallel attention was compared with one log, and is 7 % off there".to_owned());
+    }
+    if question.shares_memory() {
+        account.unchecked.push("the GPU shares the host's memory, of which other programs may have more".to_owned());
     }
     if ranks > 1 {
         account.unchecked.push("NCCL's buffers between ranks are taken as 1 GiB".to_owned());

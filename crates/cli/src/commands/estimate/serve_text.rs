@@ -199,7 +199,8 @@ fn gpus(fit: &[GpuView]) -> Section {
     section
 }
 
-fn against(against: &ServeAgainstView) -> Section {
+/// A log beside the forecast.
+pub(crate) fn against(against: &ServeAgainstView) -> Section {
     let mut section = Section::new(format!("Compared with {}", against.log));
     let mut table = Table::new([("", Align::Left), ("forecast", Align::Right), ("printed", Align::Right)]).indented(2);
     for term in &against.terms {
