@@ -12,6 +12,7 @@ mod states;
 use highwater_driver::context::BARE_BYTES;
 use highwater_estimate::LayerCache;
 use highwater_estimate::read::configuration;
+use highwater_units::count;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
@@ -395,12 +396,16 @@ fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Spli
 /// `vllm/config/scheduler.py`: a batch holds every sequence, and without chunked prefill the longest one.
 fn too_small(question: &Question<'_>, filled: &Filled) -> Option<Refusal> {
     let sentence = if filled.batched < filled.sequences {
-        format!("batches of {} tokens are smaller than their {} sequences", filled.batched, filled.sequences)
+        format!(
+            "batches of {} tokens are smaller than their {} sequences",
+            count(filled.batched),
+            count(filled.sequences)
+        )
     } else if question.settings.chunked_prefill == Some(false) && filled.batched < question.max_len() {
         format!(
             "batches of {} tokens do not hold the longest sequence of {} without chunked prefill",
-            filled.batched,
-            question.max_len()
+            count(filled.batched),
+            count(question.max_len())
         )
     } else {
         return None;
@@ -449,9 +454,9 @@ fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Optio
             RefusalKind::ContextTooLong,
             format!(
                 "one sequence of {} tokens does not fit the cache of {}: it holds {} tokens at most",
-                account.max_len,
+                count(account.max_len),
                 gib(worst.kv_cache_bytes),
-                account.longest
+                count(account.longest)
             ),
         );
     }

@@ -373,7 +373,8 @@ fn a_server_without_parallel_has_four_windows() {
 #[test]
 fn windows_keep_the_batches_under_way_since_0_26() {
     let requests = |name: &str, serve: &str, more: &[(&str, &str)]| {
-        let flags = [("kv-cache-memory-bytes", "20GiB"), ("max-model-len", "131072"), ("max-num-batched-tokens", "8192")];
+        let flags =
+            [("kv-cache-memory-bytes", "20GiB"), ("max-model-len", "131072"), ("max-num-batched-tokens", "8192")];
         ask(&named(name), serve, "2000GiB", &[&flags[..], more].concat()).concurrency
     };
     let equal = |one: f64, other: f64| assert!((one - other).abs() < 1e-6, "{one} {other}");
@@ -448,6 +449,21 @@ fn sglang_has_a_pool_for_layers_that_share_keys() {
     let question = Question { release: Release::parse("sglang@0.5.15").unwrap(), model: &model, gpu, settings: flags };
     let tokens = question.answer().unwrap().tokens;
     assert!((980_000..1_020_000).contains(&tokens), "{tokens}");
+}
+
+/// `DeepSeek` V3.2 in 8 bits has 656 bytes of latent and 132 of indexer for a token and layer: 975,424 tokens printed 43.67 GiB. The budget
+/// counted 576 of them until 0.5.3, and 708 until 0.5.7.
+#[test]
+fn sglang_counts_sparse_attention_in_three_ways() {
+    let pool = |serve: &str| {
+        let flags = [("kv-cache-dtype", "fp8_e4m3"), ("tp-size", "8"), ("mem-fraction-static", "0.8")];
+        let answer = ask(&named("deepseek-v3.2"), serve, "b200", &flags);
+        let tokens = i64::try_from(answer.tokens).unwrap();
+        assert!((answer.kv_cache_bytes - tokens * 788 * 61).abs() < 788 * 61, "{serve}");
+        answer.tokens
+    };
+    let (old, middle, new) = (pool("sglang@0.5.3"), pool("sglang@0.5.4"), pool("sglang@0.5.9"));
+    assert!((old * 576).abs_diff(new * 788) < 788 && (middle * 708).abs_diff(new * 788) < 788, "{old} {middle} {new}");
 }
 
 /// V0 ended with 0.10; where only it is named, a release that had it answers.

@@ -20,7 +20,8 @@ const GATED_DELTA: &[&str] = &["qwen3_next", "qwen3_5", "qwen3_5_moe"];
 
 /// Whether states are kept at the borders of blocks.
 pub(super) fn are_kept(question: &Question<'_>) -> bool {
-    let attends = question.model.layers.iter().any(|cache| !matches!(cache, LayerCache::State { .. } | LayerCache::Nothing));
+    let attends =
+        question.model.layers.iter().any(|cache| !matches!(cache, LayerCache::State { .. } | LayerCache::Nothing));
     question.settings.prefix_caching.unwrap_or(attends && question.release.version >= PREFIXES_SINCE)
 }
 

@@ -11,11 +11,11 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 pub(crate) use args::Args;
-pub(crate) use serve_text::against;
 use highwater_analysis::{StackClasses, analyse_with};
 use highwater_answers::model;
 use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use highwater_estimate::{Architecture, Setup, estimate, simple};
+pub(crate) use serve_text::against;
 
 use crate::error::Problem;
 use crate::input::SizeArgs;
