@@ -7,7 +7,7 @@ use highwater_answers::frames;
 use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 use highwater_findings::verdict::capitalised;
 
-use crate::commands::estimate::against;
+use crate::commands::estimate::beside_log;
 use crate::document::{Document, Section, Text};
 use crate::report::{bar, category_style};
 use crate::style::{BAD, DIM, GOOD, HINT, Ink, PLAIN, STRONG};
@@ -49,7 +49,7 @@ pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
         document.sections.extend(evidence(failure));
     }
     document.sections.extend(steps(view));
-    document.sections.extend(view.forecast.as_ref().map(against));
+    document.sections.extend(view.forecast.as_ref().map(beside_log));
     if let Some(reason) = &view.no_forecast {
         let mut section = Section::new("Compared with a forecast");
         section.line(format!("{}.", capitalised(reason)));
