@@ -47,7 +47,7 @@ pub struct ExplainView<'a> {
     /// What an engine that serves a model printed in the log while it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineView>,
-    /// These numbers beside a forecast of `highwater estimate --serve`.
+    /// These numbers beside the forecast for this start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<ServeAgainstView>,
     /// Why there is no forecast beside an engine's numbers.

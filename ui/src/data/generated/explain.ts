@@ -29,7 +29,7 @@ export interface Explanation {
    */
   failures?: FailureExplained[];
   /**
-   * These numbers beside a forecast of `highwater estimate --serve`.
+   * These numbers beside the forecast for this start.
    */
   forecast?: ServeAgainst;
   /**
