@@ -14,6 +14,7 @@ use highwater_whatif::{Gaps, Replayed};
 
 use crate::log::{EngineView, ErrorView};
 use crate::report::call_site_view;
+use crate::serve::ServeAgainstView;
 use crate::simulate::{frames_of_entry, place_of_entry};
 use crate::{
     CallSiteView, CategoriesView, Document, Format, FrameView, PinningView, PlaceView, VerdictView, Version,
@@ -46,6 +47,12 @@ pub struct ExplainView<'a> {
     /// What an engine that serves a model printed in the log while it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineView>,
+    /// These numbers beside the forecast for this start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<ServeAgainstView>,
+    /// Why there is no forecast beside an engine's numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_forecast: Option<String>,
     /// Why it is, of the first failure.
     pub diagnosis: DiagnosisView,
     /// The parts of the device's memory at the first failure.

@@ -81,7 +81,7 @@ pub struct WayView {
 }
 
 /// A log beside the forecast.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServeAgainstView {
     /// The name of the log.
@@ -93,7 +93,7 @@ pub struct ServeAgainstView {
 }
 
 /// A term of both.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServeTermView {
     /// Its name.

@@ -25,8 +25,8 @@ pub(crate) struct Making {
     pub(crate) has_groups: bool,
     /// Speculative tokens.
     pub(crate) speculative: u64,
-    /// Whether states are kept at block borders, for common prefixes.
-    pub(crate) aligns_states: bool,
+    /// Blocks that hold a request's state, without those of drafts.
+    pub(crate) state_blocks: u64,
     /// To how many bytes a token's latent is rounded up.
     pub(crate) latent_align: u64,
 }
@@ -150,13 +150,13 @@ impl Layout {
         u64::try_from(bytes).unwrap_or(0) / self.block_bytes.max(1)
     }
 
-    /// Blocks that a request of so many tokens needs, of which so many come in a batch.
-    pub(crate) fn blocks_of(&self, tokens: u64, batched: u64) -> u64 {
+    /// Blocks that a request of so many tokens needs, of which so many are in batches under way.
+    pub(crate) fn blocks_of(&self, tokens: u64, under_way: u64) -> u64 {
         self.groups.iter().fold(0, |sum: u64, group| {
             sum.saturating_add(match *group {
                 Group::Full(block) => tokens.div_ceil(block.max(1)),
                 Group::Window(window, block) => {
-                    window.saturating_sub(1).saturating_add(batched).min(tokens).div_ceil(block.max(1)) + 1
+                    window.saturating_sub(1).saturating_add(under_way).min(tokens).div_ceil(block.max(1)) + 1
                 }
                 Group::State(blocks) => blocks,
             })
@@ -164,11 +164,11 @@ impl Layout {
     }
 
     /// The longest request that so many blocks hold.
-    pub(crate) fn longest(&self, blocks: u64, batched: u64) -> u64 {
+    pub(crate) fn longest(&self, blocks: u64, under_way: u64) -> u64 {
         let (mut least, mut most) = (0_u64, 1 << 34);
         while least < most {
             let middle = least + (most - least).div_ceil(2);
-            if self.blocks_of(middle, batched) <= blocks { least = middle } else { most = middle - 1 }
+            if self.blocks_of(middle, under_way) <= blocks { least = middle } else { most = middle - 1 }
         }
         least
     }
@@ -195,15 +195,13 @@ fn grouped(kinds: &[Same], making: &Making) -> Layout {
     let (mut groups, mut padding) = (Vec::new(), 0);
     let mut smallest_block = u64::MAX;
     for same in kinds {
-        // The kind with the smaller page has more tokens in a block.
-        let tokens = block.saturating_mul((page / block.saturating_mul(same.unit).max(1)).max(1));
+        // A kind with a smaller page has more tokens in a block, if its pages fill the larger one, and is padded otherwise.
+        let own = block.saturating_mul(same.unit).max(1);
+        let tokens = block.saturating_mul(if page.is_multiple_of(own) { page / own } else { 1 });
         let group = match same.kind {
             Kind::Full => Group::Full(tokens),
             Kind::Window(window) => Group::Window(window, tokens),
-            Kind::State => {
-                let kept = if making.aligns_states { 2 } else { 1 };
-                Group::State(kept + making.speculative)
-            }
+            Kind::State => Group::State(making.state_blocks + making.speculative),
         };
         if same.kind != Kind::State {
             smallest_block = smallest_block.min(tokens);

@@ -7,7 +7,7 @@
 use highwater_estimate::LayerCache;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
-use crate::arithmetic::{product, signed};
+use crate::arithmetic::{product, ratio, share, signed};
 use crate::cache_type::CacheType;
 use crate::question::{Account, Question};
 use crate::weights::Part;
@@ -43,6 +43,12 @@ impl Streams {
         let count = if settings.unified || settings.sequences.is_none() { 1 } else { sequences };
         Streams { sequences, count, cells: (context / count).max(1).next_multiple_of(CELLS) }
     }
+
+    /// Requests of a length at once: as many as the caches hold, and no more than there are slots. Less than one if it is too long.
+    fn requests(self, context: u64, length: u64) -> f64 {
+        let of_cache = ratio(context / self.count, length).min(ratio(self.sequences, self.count));
+        if of_cache < 1.0 { of_cache } else { of_cache * ratio(self.count, 1) }
+    }
 }
 
 /// The account.
@@ -66,7 +72,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     let layers = model.layers.len() as u64;
     let on_gpu = settings.gpu_layers.map_or(layers, |count| count.min(layers));
     // The cache of a layer is where the layer is.
-    let cache_here = crate::arithmetic::share(cache, crate::arithmetic::ratio(on_gpu, layers.max(1)));
+    let cache_here = share(cache, ratio(on_gpu, layers.max(1)));
     let compute = compute(question, streams.cells, batch);
     let total = question.total();
     let needed = weights.saturating_add(cache_here).saturating_add(compute).saturating_add(CONTEXT);
@@ -75,9 +81,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     let one = Streams { sequences: 1, count: 1, cells: CELLS };
     let of_token = model.layers.iter().map(|cache| layer(question, cache, one, 0) / CELLS);
     account.token_bytes = of_token.fold(0, u64::saturating_add);
-    // The context is shared by the sequences.
-    account.concurrency =
-        question.lengths().map(|length| (length, crate::arithmetic::ratio(context, length))).collect();
+    account.concurrency = question.lengths().map(|length| (length, streams.requests(context, length))).collect();
     account.longest = context / streams.count;
     account.ranks = vec![Rank {
         rank: 0,

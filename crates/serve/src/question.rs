@@ -60,6 +60,15 @@ impl Question<'_> {
         }
     }
 
+    /// Whether the GPU shares the processor's memory: Orin, Thor and GB10, by their compute capabilities.
+    ///
+    /// # Source
+    /// vLLM 0.13, `vllm/utils/mem_utils.py`, `MemorySnapshot.measure`.
+    pub(crate) fn shares_memory(&self) -> bool {
+        const SHARED: [(u32, u32); 3] = [(8, 7), (11, 0), (12, 1)];
+        self.card().is_some_and(|card| SHARED.contains(&card.compute_capability))
+    }
+
     /// The longest sequence: as said, else the model's own.
     pub(crate) fn max_len(&self) -> u64 {
         self.settings.max_len.or(self.model.max_positions).unwrap_or(2048)

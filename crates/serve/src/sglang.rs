@@ -23,6 +23,11 @@ const GIB: u64 = 1 << 30;
 /// # Source
 /// An RTX 5090 prints 30.77 GiB before the weights of its 31.36.
 const CONTEXT: u64 = 600 * MIB;
+/// The same where the GPU shares the host's memory, with what the system and other programs have of it.
+///
+/// # Source
+/// 17 starts on one GB10 of 119.63 GiB print 111.9 to 112.3 GiB before the weights.
+const CONTEXT_SHARED: u64 = 7580 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
 /// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache` of 0.5.5 and 0.5.9
@@ -41,7 +46,8 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     // With data-parallel attention each replica has all requests of its own, on its share of the ranks.
     let attention_ranks =
         if settings.attention_replicas { (ranks / settings.data.unwrap_or(1).max(1)).max(1) } else { ranks };
-    let before = total.saturating_sub(CONTEXT + if ranks > 1 { NCCL } else { 0 });
+    let context = if question.shares_memory() { CONTEXT_SHARED } else { CONTEXT };
+    let before = total.saturating_sub(context + if ranks > 1 { NCCL } else { 0 });
     let fraction = settings.memory_share.unwrap_or_else(|| {
         let fraction = usual_fraction(question);
         account.assumed.push(format!("`--mem-fraction-static` {fraction:.3}, the default of this release on this GPU"));
@@ -56,7 +62,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         state_element: model.state_bytes,
         has_groups: true,
         speculative: settings.speculative.unwrap_or(0),
-        aligns_states: false,
+        state_blocks: 1,
         latent_align: 1,
     };
     for (stage, layers) in question.stages().into_iter().enumerate() {
@@ -83,8 +89,13 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
             .fold(model.rotary_bytes, u64::saturating_add);
         let left = [weights, slack].into_iter().fold(signed(before), |left, term| left.saturating_sub(signed(term)));
         let cache = left.saturating_sub(signed(states(question, &model.own_layers[layers.clone()], &making, left)));
+        let counted = |cache: &LayerCache| counted(cache, &making, question.release.version);
         let (tokens, window_tokens, of_token) =
-            pools(&model.own_layers[layers], settings.window_ratio.unwrap_or(0.8), cache, &making);
+            pools(&model.own_layers[layers.clone()], settings.window_ratio.unwrap_or(0.8), cache, &counted);
+        // What the pool takes of the slack, where its tokens have more bytes than were counted.
+        let uncounted = model.own_layers[layers].iter().map(|cache| token_bytes(cache, &making) - counted(cache));
+        let uncounted = product([tokens, uncounted.fold(0, u64::saturating_add)]);
+        let of_token = of_token.saturating_add(uncounted / tokens.max(1));
         account.tokens = if stage == 0 { tokens } else { account.tokens.min(tokens) };
         account.token_bytes = account.token_bytes.max(of_token);
         if let Some(window) = window_tokens {
@@ -99,11 +110,11 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
                 total_bytes: total,
                 budget_bytes: before.saturating_sub(slack),
                 weights_bytes: weights,
-                activation_peak_bytes: slack,
+                activation_peak_bytes: slack.saturating_sub(uncounted),
                 activation_by: "slack for activations and CUDA graphs; no profile run".to_owned(),
                 non_torch_bytes: total - before,
                 graph_bytes: 0,
-                kv_cache_bytes: cache,
+                kv_cache_bytes: cache.saturating_add(signed(uncounted)),
             });
         }
     }
@@ -119,7 +130,10 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         account.unchecked.push("the default of `--mem-fraction-static` was compared with one row".to_owned());
     }
     if settings.attention_replicas {
-        account.unchecked.push("data-parallel attention was compared with one log, and is 7 % off there".to_owned());
+        account.unchecked.push("data-parallel attention was compared with one log, and is 3 % off there".to_owned());
+    }
+    if question.shares_memory() {
+        account.unchecked.push("the GPU shares the host's memory, of which other programs may have more".to_owned());
     }
     if ranks > 1 {
         account.unchecked.push("NCCL's buffers between ranks are taken as 1 GiB".to_owned());
@@ -127,11 +141,39 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     account
 }
 
+/// Since when the budget counts the indexer's keys of sparse attention, and the scales and wider rotated part of its latent in 8 bits: until
+/// then they come out of the slack.
+///
+/// # Source
+/// `profile_max_num_token` of 0.5.3 against 0.5.4 (sgl-project/sglang#11309), and of 0.5.7 against 0.5.9.
+const INDEXER_COUNTS_SINCE: Version = Version::new(0, 5, 4);
+const SCALES_COUNT_SINCE: Version = Version::new(0, 5, 9);
+
+/// Bytes of a token in one layer, as the budget counts them.
+fn counted(cache: &LayerCache, making: &Making, version: Version) -> u64 {
+    let LayerCache::Latent { rank, rope_dim, index_dim: 1.. } = *cache else { return token_bytes(cache, making) };
+    if version >= SCALES_COUNT_SINCE {
+        return token_bytes(cache, making);
+    }
+    let latent = making.kind.bytes(rank.saturating_add(rope_dim), making.element);
+    if version < INDEXER_COUNTS_SINCE {
+        return latent;
+    }
+    let without = LayerCache::Latent { rank, rope_dim, index_dim: 0 };
+    let indexer = Making { kind: CacheType::Auto, ..*making };
+    latent.saturating_add(token_bytes(cache, &indexer).saturating_sub(token_bytes(&without, &indexer)))
+}
+
 /// Tokens of the full pool, of the windows' pool if there is one, and bytes of a token.
-fn pools(layers: &[LayerCache], window_ratio: f64, bytes: i64, making: &Making) -> (u64, Option<u64>, u64) {
+fn pools(
+    layers: &[LayerCache],
+    window_ratio: f64,
+    bytes: i64,
+    counted: &dyn Fn(&LayerCache) -> u64,
+) -> (u64, Option<u64>, u64) {
     let bytes = u64::try_from(bytes).unwrap_or(0);
     let sum = |of: &dyn Fn(&LayerCache) -> bool| {
-        layers.iter().filter(|cache| of(cache)).map(|cache| token_bytes(cache, making)).fold(0, u64::saturating_add)
+        layers.iter().filter(|cache| of(cache)).map(counted).fold(0, u64::saturating_add)
     };
     let windows = sum(&|cache| matches!(cache, LayerCache::Window { .. }));
     let full = sum(&|cache| !matches!(cache, LayerCache::Window { .. }));

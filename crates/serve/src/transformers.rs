@@ -33,7 +33,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         state_element: model.state_bytes,
         has_groups: true,
         speculative: 0,
-        aligns_states: false,
+        state_blocks: 1,
         latent_align: 1,
     };
     let of_token = model.layers.iter().map(|cache| token_bytes(cache, &making)).fold(0, u64::saturating_add);

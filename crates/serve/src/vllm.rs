@@ -7,10 +7,12 @@
 mod outside;
 mod profile;
 mod runner;
+mod states;
 
 use highwater_driver::context::BARE_BYTES;
 use highwater_estimate::LayerCache;
 use highwater_estimate::read::configuration;
+use highwater_units::count;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
 use crate::arithmetic::{product, share, signed};
@@ -21,7 +23,7 @@ use crate::model::{Loading, Model};
 use crate::question::{Account, Question, requests};
 use crate::version::Version;
 use crate::weights::{Part, Split, Weight};
-use outside::{graphs, non_torch};
+use outside::{graphs, host_counts, non_torch};
 use runner::Runner;
 
 const GIB: u64 = 1 << 30;
@@ -184,7 +186,8 @@ fn capacity(
     };
     // With context parallelism a block has as many tokens on each of the ranks.
     let context = question.settings.decode_context.unwrap_or(1).max(1);
-    let of = |tokens: u64| layout.blocks_of(tokens.div_ceil(context), filled.batched);
+    let under_way = product([runner::batches(question, filled.runner), filled.batched]);
+    let of = |tokens: u64| layout.blocks_of(tokens.div_ceil(context), under_way);
     account.blocks = Some(blocks);
     account.block_tokens = Some(layout.block);
     account.concurrency = question.lengths().map(|length| (length, requests(blocks, of(length)))).collect();
@@ -195,11 +198,11 @@ fn capacity(
     } else {
         // A state has a block of its own, as long as the longest sequence, unless it is kept at the borders of others.
         let has_states = layout.groups.iter().any(|group| matches!(group, Group::State(_)));
-        let has_own_block = has_states && question.settings.prefix_caching != Some(true);
+        let has_own_block = has_states && !states::are_kept(question);
         let smallest = if has_own_block { layout.block.min(account.max_len) } else { layout.block };
         product([blocks / groups.max(1), smallest, context])
     };
-    account.longest = layout.longest(blocks, filled.batched).saturating_mul(context);
+    account.longest = layout.longest(blocks, under_way).saturating_mul(context);
     let needed = signed(product([of(account.max_len), layout.block_bytes]));
     account.spare = account.ranks.iter().map(|rank| rank.kv_cache_bytes.saturating_sub(needed)).min();
     if layout.padding > 0 {
@@ -217,7 +220,7 @@ fn making(question: &Question<'_>, filled: &Filled) -> Making {
         state_element: settings.state_bytes.unwrap_or(question.model.state_bytes),
         has_groups: filled.runner != Runner::V0 && question.release.version >= GROUPS_SINCE,
         speculative: settings.speculative.unwrap_or(0),
-        aligns_states: settings.prefix_caching == Some(true),
+        state_blocks: states::blocks(question),
         latent_align: if filled.runner == Runner::V0 && ALIGNS_LATENT.contains(&question.release.version) {
             256
         } else {
@@ -393,12 +396,16 @@ fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Spli
 /// `vllm/config/scheduler.py`: a batch holds every sequence, and without chunked prefill the longest one.
 fn too_small(question: &Question<'_>, filled: &Filled) -> Option<Refusal> {
     let sentence = if filled.batched < filled.sequences {
-        format!("batches of {} tokens are smaller than their {} sequences", filled.batched, filled.sequences)
+        format!(
+            "batches of {} tokens are smaller than their {} sequences",
+            count(filled.batched),
+            count(filled.sequences)
+        )
     } else if question.settings.chunked_prefill == Some(false) && filled.batched < question.max_len() {
         format!(
             "batches of {} tokens do not hold the longest sequence of {} without chunked prefill",
-            filled.batched,
-            question.max_len()
+            count(filled.batched),
+            count(question.max_len())
         )
     } else {
         return None;
@@ -447,9 +454,9 @@ fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Optio
             RefusalKind::ContextTooLong,
             format!(
                 "one sequence of {} tokens does not fit the cache of {}: it holds {} tokens at most",
-                account.max_len,
+                count(account.max_len),
                 gib(worst.kv_cache_bytes),
-                account.longest
+                count(account.longest)
             ),
         );
     }
@@ -498,6 +505,12 @@ fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
     if account.ranks.iter().any(|rank| rank.graph_bytes > 0) {
         account.unchecked.push(
             "CUDA graphs follow the number of captures and the size of a layer: nine logs, within 0.3 GiB".to_owned(),
+        );
+    }
+    if host_counts(question, filled.runner) {
+        account.unchecked.push(
+            "the GPU shares the host's memory, of which all that a start takes counts: two starts with the same flags differed by 3.4 GiB"
+                .to_owned(),
         );
     }
     if let Some(reason) = profile::unchecked(question, filled) {

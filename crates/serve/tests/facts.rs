@@ -369,6 +369,60 @@ fn a_server_without_parallel_has_four_windows() {
     assert_eq!(cache("gpt-oss-120b", &[base, ("parallel", "4"), ("kv-unified", "")]), cells(65_536) + cells(1024));
 }
 
+/// By vLLM's own functions, called on the CPU: since 0.26 windows keep the tokens of two batches, and with several stages of more.
+#[test]
+fn windows_keep_the_batches_under_way_since_0_26() {
+    let requests = |name: &str, serve: &str, more: &[(&str, &str)]| {
+        let flags =
+            [("kv-cache-memory-bytes", "20GiB"), ("max-model-len", "131072"), ("max-num-batched-tokens", "8192")];
+        ask(&named(name), serve, "2000GiB", &[&flags[..], more].concat()).concurrency
+    };
+    let equal = |one: f64, other: f64| assert!((one - other).abs() < 1e-6, "{one} {other}");
+    equal(requests("gpt-oss-20b", "vllm@0.25.1", &[]), 6.267_990_359_233_33);
+    equal(requests("gpt-oss-20b", "vllm@0.26.0", &[]), 5.920_108_401_084_011);
+    equal(requests("gpt-oss-20b", "vllm@0.33.0", &[]), 5.920_108_401_084_011);
+    // The next batch waits for a search in the prompt.
+    let searches = [("speculative-config", r#"{"method": "ngram", "num_speculative_tokens": 3}"#)];
+    equal(requests("gpt-oss-20b", "vllm@0.26.0", &searches), 6.267_990_359_233_33);
+}
+
+/// Qwen 3.5 27B by vLLM's own functions, with the blocks of states that its layers ask for: prefixes are cached by default since 0.26, and a
+/// long prompt leaves a state on its way since 0.33, where `FlashInfer` computes it.
+#[test]
+fn states_take_the_blocks_that_prefix_caching_needs() {
+    let requests = |serve: &str, gpu: &str, more: &[(&str, &str)]| {
+        let flags = [("kv-cache-memory-bytes", "20GiB"), ("max-model-len", "131072")];
+        ask(&named("qwen3.5-27b"), serve, gpu, &[&flags[..], more].concat()).concurrency
+    };
+    let equal = |one: f64, other: f64| assert!((one - other).abs() < 1e-6, "{one} {other}");
+    let (with, without) = ([("enable-prefix-caching", "")], [("no-enable-prefix-caching", "")]);
+    let (kept, left) = (2.396_551_724_137_931, 2.355_932_203_389_830_4);
+    equal(requests("vllm@0.25.1", "h100", &with), kept);
+    assert!(requests("vllm@0.25.1", "h100", &[]) > kept);
+    equal(requests("vllm@0.26.0", "h100", &[]), kept);
+    assert!(requests("vllm@0.26.0", "h100", &without) > kept);
+    equal(requests("vllm@0.33.0", "h100", &[]), left);
+    equal(requests("vllm@0.33.0", "a100", &[]), kept);
+}
+
+/// Requests wait for a slot, also where the cache has room for more of them.
+#[test]
+fn llama_cpp_serves_no_more_requests_than_it_has_slots() {
+    let at = |flags: &[(&str, &str)], tokens: u64| {
+        let answer = ask(&named("llama3.1-8b"), "llama.cpp", "h100", &[&[("ctx-size", "32768")], flags].concat());
+        answer.concurrency_at.iter().find(|at| at.tokens == tokens).unwrap().requests
+    };
+    let equal = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one} {other}");
+    // Four slots in one cache by default.
+    equal(at(&[], 1024), 4.0);
+    equal(at(&[], 8192), 4.0);
+    equal(at(&[("parallel", "1")], 8192), 1.0);
+    equal(at(&[("parallel", "8"), ("kv-unified", "")], 8192), 4.0);
+    // Caches of their own: a request that is longer than one fits in none.
+    equal(at(&[("parallel", "8")], 4096), 8.0);
+    equal(at(&[("parallel", "8")], 8192), 0.5);
+}
+
 /// Gemma 4 has an encoder of sound whose weights are loaded, and is profiled with videos: 0.19.2 printed six for 16,384 tokens.
 #[test]
 fn gemma_4_is_profiled_with_videos() {
@@ -395,6 +449,21 @@ fn sglang_has_a_pool_for_layers_that_share_keys() {
     let question = Question { release: Release::parse("sglang@0.5.15").unwrap(), model: &model, gpu, settings: flags };
     let tokens = question.answer().unwrap().tokens;
     assert!((980_000..1_020_000).contains(&tokens), "{tokens}");
+}
+
+/// `DeepSeek` V3.2 in 8 bits has 656 bytes of latent and 132 of indexer for a token and layer: 975,424 tokens printed 43.67 GiB. The budget
+/// counted 576 of them until 0.5.3, and 708 until 0.5.7.
+#[test]
+fn sglang_counts_sparse_attention_in_three_ways() {
+    let pool = |serve: &str| {
+        let flags = [("kv-cache-dtype", "fp8_e4m3"), ("tp-size", "8"), ("mem-fraction-static", "0.8")];
+        let answer = ask(&named("deepseek-v3.2"), serve, "b200", &flags);
+        let tokens = i64::try_from(answer.tokens).unwrap();
+        assert!((answer.kv_cache_bytes - tokens * 788 * 61).abs() < 788 * 61, "{serve}");
+        answer.tokens
+    };
+    let (old, middle, new) = (pool("sglang@0.5.3"), pool("sglang@0.5.4"), pool("sglang@0.5.9"));
+    assert!((old * 576).abs_diff(new * 788) < 788 && (middle * 708).abs_diff(new * 788) < 788, "{old} {middle} {new}");
 }
 
 /// V0 ended with 0.10; where only it is named, a release that had it answers.

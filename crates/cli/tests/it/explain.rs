@@ -298,3 +298,34 @@ fn markdown_is_short_whatever_failed() {
     }
     assert_eq!(answers, answered_logs().len());
 }
+
+/// A refusal of vLLM beside the forecast, where the log has the GPU's memory; where it has not, that is said.
+#[test]
+fn a_refusal_stands_beside_the_forecast() {
+    let folder = tempfile::tempdir().unwrap();
+    let explained = |memory: &str| -> Value {
+        let log = folder.path().join("serve.log");
+        let text = format!(
+            "INFO [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='meta-llama/Llama-3.1-8B-Instruct', \
+             dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=1, kv_cache_dtype=auto\n\
+             INFO [gpu_model_runner.py:2653] Model loading took 14.9889 GiB and 6.2 seconds\n\
+             INFO [gpu_worker.py:298] Available KV cache memory: 4.86 GiB\n{memory}\
+             ERROR [core.py:708] ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is \
+             needed, which is larger than the available KV cache memory (4.86 GiB). Based on the available memory, the estimated maximum \
+             model length is 39808.\n"
+        );
+        std::fs::write(&log, text).unwrap();
+        let output = command().args(["explain", "--format", "json"]).arg(&log).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let without = explained("");
+    assert!(without["no_forecast"].as_str().unwrap().contains("does not name the GPU's memory"), "{without}");
+    assert_eq!(without["forecast"], Value::Null);
+    let with = explained(
+        "INFO [gpu_worker.py:391] Free memory on device (23.30/23.52 GiB) on startup. Desired GPU memory utilization is (0.9, 21.17 GiB).\n",
+    );
+    let terms = with["forecast"]["terms"].as_array().unwrap();
+    let cache = terms.iter().find(|term| term["term"] == "cache").unwrap();
+    let number = |name: &str| cache[name].as_f64().unwrap();
+    assert!((number("forecast") / number("printed") - 1.0).abs() < 0.02, "{cache}");
+}

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::config::{heads_divide, layers_of};
+use super::convolutions::sizes;
 use super::fields::{ConfigError, Fields};
 use crate::network::{Network, Piece, Stage, convolution, linear, norm, other, table};
 
@@ -388,8 +389,11 @@ pub(super) fn gemma4_sound(map: &Map<String, Value>, hidden: u64) -> Result<Opti
     let four = width.saturating_mul(4);
     let mut stage = stage("model.audio_tower", "model.audio_tower.layers", width, heads, four);
     stage.positions = Some(0);
-    // 128 bands of a spectrum, halved by each of two convolutions.
-    let (first, second, bands) = (128, 32, 32);
+    // Two convolutions, each of which halves the bands of the spectrum: there are as many as the first has channels.
+    let &[first, second] = sizes(&fields, "subsampling_conv_channels", &[128, 32])?.as_slice() else {
+        return Err(ConfigError::Contradiction("`subsampling_conv_channels` is not a list of two sizes".to_owned()));
+    };
+    let bands = first / 4;
     stage.before = vec![
         convolution("subsample_conv_projection.layer0.conv", &[first, 1, 3, 3], false),
         norm("subsample_conv_projection.layer0.norm", first, false),

@@ -57,6 +57,21 @@ const CONTEXT: u64 = 360 * MIB;
 /// runner 0.26 on an H100 and 0.30 on an RTX 4090, which leaves nothing.
 const BUFFERS: u64 = 300 * MIB;
 
+/// Since when all memory of the machine counts on a GPU that shares it, but for what the system can take back: `MemorySnapshot.measure` of
+/// `vllm/utils/mem_utils.py` of 0.11.2. Before, the system's cache of files counts as well.
+const HOST_COUNTS_SINCE: Version = Version::new(0, 11, 2);
+/// What a start takes of the host's memory: the engine's objects and its compilation.
+///
+/// # Source
+/// Gemma 4 on a GB10, 0.20.0 and a build of 0.21: what weights, peak and graphs leave is 1.6 and 1.9 GiB. The same flags ten minutes before
+/// the first of them left 5.0 GiB: that process had downloaded the weights.
+const OF_HOST: u64 = 2048 * MIB;
+
+/// Whether a start is measured by the machine's memory.
+pub(super) fn host_counts(question: &Question<'_>, runner: Runner) -> bool {
+    question.shares_memory() && runner != Runner::V0 && question.release.version >= HOST_COUNTS_SINCE
+}
+
 /// Memory that is not PyTorch's, as the release measures it.
 pub(super) fn non_torch(question: &Question<'_>, runner: Runner) -> u64 {
     let version = question.release.version;
@@ -78,7 +93,8 @@ pub(super) fn non_torch(question: &Question<'_>, runner: Runner) -> u64 {
         _ if is_linked => NCCL_LINKED,
         _ => NCCL_PLAIN,
     };
-    own + between
+    let host = if host_counts(question, runner) { OF_HOST } else { 0 };
+    own + between + host
 }
 
 /// What the first capture of a kind takes, and each further one for a layer's hidden state.

@@ -32,16 +32,40 @@ pub(super) fn of(question: &Question<'_>) -> Runner {
     }
 }
 
+/// Since when windows keep the tokens of every batch that is under way: `max_in_flight_tokens` of `vllm/config/vllm.py` of 0.26.0, which
+/// 0.25.1 does not have.
+const BATCHES_COUNT_SINCE: Version = Version::new(0, 26, 0);
+
+/// Batches under way at once, as far as the cache keeps their tokens: the next one is scheduled while one runs, unless a search in the prompt
+/// drafts, or the first runner has several stages.
+///
+/// # Source
+/// `max_concurrent_batches` of `vllm/config/vllm.py` of 0.26.0 to 0.33.0, and the default of `async_scheduling` there.
+pub(super) fn batches(question: &Question<'_>, runner: Runner) -> u64 {
+    let stages = question.settings.pp();
+    match runner {
+        _ if question.release.version < BATCHES_COUNT_SINCE => 1,
+        _ if searches(question) => stages,
+        Runner::V2 => stages + 1,
+        _ if stages == 1 => 2,
+        _ => stages,
+    }
+}
+
+/// Whether a search in the prompt drafts.
+fn searches(question: &Question<'_>) -> bool {
+    question.settings.speculative.is_some() && question.settings.drafter == Drafter::Nothing
+}
+
 /// Whether the second runner is the default for this model.
 fn is_second(question: &Question<'_>) -> bool {
     let (model, version) = (question.model, question.release.version);
     let since = |minor| version >= Version::new(0, minor, 0);
-    // A search in the prompt, which only the first runner has.
-    let searches = question.settings.speculative.is_some() && question.settings.drafter == Drafter::Nothing;
     let is_hybrid = model.layers.iter().any(|cache| cache.has_state());
     let is_one_of = |families: &[&str]| families.contains(&model.family);
     match () {
-        () if searches || !since(22) => false,
+        // Only the first runner searches in the prompt.
+        () if searches(question) || !since(22) => false,
         () if !since(23) => is_one_of(&["qwen3"]) && model.quantisation.is_empty(),
         () if !since(24) => is_one_of(&["llama", "mistral", "qwen3"]),
         () if !since(25) => is_one_of(&["llama", "mistral", "qwen3", "deepseek_v2", "qwen2_moe", "granitemoe"]),

@@ -29,6 +29,10 @@ export interface Explanation {
    */
   failures?: FailureExplained[];
   /**
+   * These numbers beside the forecast for this start.
+   */
+  forecast?: ServeAgainst;
+  /**
    * The name of the document.
    */
   format: 'highwater-explain';
@@ -48,6 +52,10 @@ export interface Explanation {
    * Different ones that are not listed, for there are too many.
    */
   messages_left_out?: number;
+  /**
+   * Why there is no forecast beside an engine's numbers.
+   */
+  no_forecast?: string;
   /**
    * The parts of the device's memory at the first failure.
    */
@@ -611,6 +619,44 @@ export interface WholeStep {
    * The answer, as a sentence.
    */
   text: string;
+}
+/**
+ * A log beside the forecast.
+ */
+export interface ServeAgainst {
+  /**
+   * The term that differs most, or that it is in what the log does not print.
+   */
+  differs_most: string | null;
+  /**
+   * The name of the log.
+   */
+  log: string;
+  /**
+   * Each term that the log prints.
+   */
+  terms: ServeTerm[];
+}
+/**
+ * A term of both.
+ */
+export interface ServeTerm {
+  /**
+   * By the forecast.
+   */
+  forecast: number;
+  /**
+   * Whether both are bytes; numbers else.
+   */
+  is_bytes: boolean;
+  /**
+   * By the log.
+   */
+  printed: number;
+  /**
+   * Its name.
+   */
+  term: string;
 }
 /**
  * Messages that say the same, of one process.

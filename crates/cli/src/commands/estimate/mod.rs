@@ -15,6 +15,7 @@ use highwater_analysis::{StackClasses, analyse_with};
 use highwater_answers::model;
 use highwater_documents::estimate::{AgainstRow, AgainstView, EstimateView, SweepRow, SweepView};
 use highwater_estimate::{Architecture, Setup, estimate, simple};
+pub(crate) use serve_text::beside_log;
 
 use crate::error::Problem;
 use crate::input::SizeArgs;

@@ -17,7 +17,7 @@ pub(super) fn document(view: &ServeView) -> Document {
     document.sections.push(budget(answer));
     document.sections.extend(view.need.as_ref().map(need));
     document.sections.extend(view.fit.as_ref().map(|fit| gpus(fit)));
-    document.sections.extend(view.against.as_ref().map(against));
+    document.sections.extend(view.against.as_ref().map(beside_log));
     document.sections.push(changes(answer));
     let mut assumed = Section::new("Assumed");
     answer.assumed.iter().for_each(|line| assumed.point(line.as_str(), None::<Text>));
@@ -199,7 +199,8 @@ fn gpus(fit: &[GpuView]) -> Section {
     section
 }
 
-fn against(against: &ServeAgainstView) -> Section {
+/// A log beside the forecast.
+pub(crate) fn beside_log(against: &ServeAgainstView) -> Section {
     let mut section = Section::new(format!("Compared with {}", against.log));
     let mut table = Table::new([("", Align::Left), ("forecast", Align::Right), ("printed", Align::Right)]).indented(2);
     for term in &against.terms {

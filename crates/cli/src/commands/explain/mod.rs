@@ -123,7 +123,14 @@ fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::
             if found.is_empty() {
                 return without_a_failure(args, &found, &crate::input::name(file), name);
             }
-            print(args, &ExplainView::of_log(&found), &name)
+            let mut view = ExplainView::of_log(&found);
+            if let Some(engine) = found.engine.as_ref().filter(|engine| !engine.ranks.is_empty()) {
+                match highwater_answers::serve::of_log(name.clone(), engine) {
+                    Ok(served) => view.forecast = served.against,
+                    Err(problem) => view.no_forecast = Some(no_forecast(&problem)),
+                }
+            }
+            print(args, &view, &name)
         }
         Input::Log(_) => {
             let option = match memory {
@@ -185,14 +192,16 @@ fn without_a_failure(args: &Args, found: &Found, name: &str, short: String) -> a
     };
     match highwater_answers::serve::of_log(short, engine) {
         Ok(view) => output::print(args.format, &view, |_| super::estimate::served(&view)),
-        Err(problem) => {
-            let missing = format!(
-                "no forecast stands beside its numbers: {problem}; with the model and the GPU given there is one: `highwater estimate MODEL \
-                 --serve ENGINE --gpu GPU --against LOG`"
-            );
-            Err(nothing(found, name).because(missing).into())
-        }
+        Err(problem) => Err(nothing(found, name).because(no_forecast(&problem)).into()),
     }
+}
+
+/// Why there is no forecast beside an engine's numbers, and what to do.
+fn no_forecast(problem: &Problem) -> String {
+    format!(
+        "no forecast stands beside its numbers: {problem}; with the model and the GPU given there is one: `highwater estimate MODEL --serve \
+         ENGINE --gpu GPU --against LOG`"
+    )
 }
 
 /// That there is no message, with what was looked for.

@@ -7,6 +7,7 @@ use highwater_answers::frames;
 use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 use highwater_findings::verdict::capitalised;
 
+use crate::commands::estimate::beside_log;
 use crate::document::{Document, Section, Text};
 use crate::report::{bar, category_style};
 use crate::style::{BAD, DIM, GOOD, HINT, Ink, PLAIN, STRONG};
@@ -48,6 +49,12 @@ pub(super) fn document(view: &ExplainView<'_>, name: &str) -> Document {
         document.sections.extend(evidence(failure));
     }
     document.sections.extend(steps(view));
+    document.sections.extend(view.forecast.as_ref().map(beside_log));
+    if let Some(reason) = &view.no_forecast {
+        let mut section = Section::new("Compared with a forecast");
+        section.line(format!("{}.", capitalised(reason)));
+        document.sections.push(section);
+    }
     document.sections.extend(messages(view));
     document.sections.extend(errors(view));
     document.sections.extend(further(&view.failures));
