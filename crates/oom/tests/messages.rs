@@ -66,6 +66,24 @@ fn every_golden_log_gives_its_numbers() {
 }
 
 #[test]
+fn a_message_is_not_counted_again_by_the_words_of_its_first_line() {
+    for (name, log, _) in goldens() {
+        let found = found(&log);
+        for group in &found.groups {
+            let again = found.events.iter().find(|event| event.line == group.line);
+            assert!(again.is_none(), "{name}: {again:?}");
+        }
+    }
+    // Its numbers may be missing for one process and not for another.
+    let first = "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n";
+    let rest = "Currently allocated     : 6.51 GiB\nRequested               : 2.00 GiB\n\
+                Device limit            : 23.65 GiB\nFree (according to CUDA): 16.56 GiB\n";
+    let found = found(format!("{first}{rest}and again:\n{first}done\n").as_bytes());
+    assert_eq!((found.count, found.event_count), (1, 1));
+    assert_eq!(found.events.len(), 1);
+}
+
+#[test]
 fn the_pieces_that_a_log_comes_in_change_nothing() {
     for (name, log, want) in goldens() {
         for length in [1, 7, 4096] {

@@ -219,6 +219,7 @@ impl LogReader {
             self.found.lines += 1;
         }
         self.close_all();
+        self.found.forget_whole();
         self.found.surroundings.engine = self.found.engine.as_ref().and_then(|engine| engine.engine);
         if let Some(engine) = &mut self.found.engine {
             self.found.surroundings.has_memory_pools |= engine.has_sleep_mode;

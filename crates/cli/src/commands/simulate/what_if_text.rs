@@ -99,7 +99,7 @@ fn fit(view: &SimulateView<'_>, width: Option<usize>) -> Option<Section> {
         section = Section::new("Reserved without a limit, and the least memory that is enough");
         table = Table::new([limitless, capacity_of, over, retries, (cards, Align::Left), set]).optional(&[2, 4, 3]);
     }
-    table = table.indented(2);
+    table = table.indented(2).wrapped();
     let least = view.fit.iter().map(|fit| fit.min_capacity_bytes).min();
     for fit in &view.fit {
         let style = if Some(fit.min_capacity_bytes) == least { GOOD } else { PLAIN };
@@ -172,7 +172,8 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
         ("retries", Align::Right),
         ("settings", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for run in shown() {
         table.row([
             run_capacity(run).into(),
