@@ -269,7 +269,7 @@ impl Table {
 
     /// Writes a row, over several lines if the last cell does not fit in one.
     fn write_lines(&self, out: &mut impl Ink, cells: &[Cell], layout: &Layout) -> io::Result<()> {
-        let Some((last, others)) = cells.split_last() else { return Ok(()) };
+        let Some(last) = cells.last() else { return Ok(()) };
         if layout.is_headed && !cells[0].text.is_empty() {
             write!(out, "{:indent$}", "", indent = self.indent)?;
             cells[0].ink(out, &cells[0].text)?;
@@ -285,15 +285,14 @@ impl Table {
             }
             return Ok(());
         }
-        let Some(&(_, width)) = layout.columns.last().filter(|_| self.is_wrapped) else {
+        let Some(&(column, width)) = layout.columns.last().filter(|_| self.is_wrapped) else {
             return self.write_row(out, cells, layout);
         };
-        let mut others = others.to_vec();
-        for line in broken(&last.text, width) {
-            others.push(Cell { text: line.into(), ..last.clone() });
-            self.write_row(out, &others, layout)?;
-            others.pop();
-            others.fill(Cell::default());
+        let mut line = cells.to_vec();
+        for part in broken(&cells[column].text, width) {
+            line[column].text = part.into();
+            self.write_row(out, &line, layout)?;
+            line[..column].fill(Cell::default());
         }
         Ok(())
     }
@@ -536,6 +535,16 @@ mod tests {
             size
         8.15 GiB  8.15 GiB
             garbage_collection_threshold:0.8
+        ");
+    }
+
+    #[test]
+    fn the_last_column_that_is_shown_is_broken() {
+        let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).optional(&[2]).wrapped();
+        table.row(["409.60 MiB", "this process: outside PyTorch", "███"]);
+        insta::assert_snapshot!(text(&table, Some(30)), @r"
+        409.60 MiB  this process:
+                    outside PyTorch
         ");
     }
 

@@ -5,9 +5,8 @@ use rustc_hash::FxHashMap;
 use super::summary::MemorySummary;
 use super::table::Hit;
 use super::trace::AskedAt;
-use super::{Found, Group, Mention};
-use crate::known::{ASYNCHRONOUS, Value, Values, text_of};
-use crate::message::Kind;
+use super::{Found, Mention};
+use crate::known::{Value, Values, text_of};
 
 /// Different events that are kept.
 const MAX_EVENTS: usize = 1_000;
@@ -107,20 +106,6 @@ impl Found {
         let text = text.trim_ascii();
         let text = || text_of(&text[..text.len().min(MENTION_BYTES)]);
         self.mention.get_or_insert_with(|| Mention { line, text: text() });
-    }
-
-    /// Forgets first lines of the driver's own allocator that its numbers followed: the message says all of it.
-    pub(super) fn forget_whole(&mut self) {
-        for Group { message, count, .. } in self.groups.iter().filter(|group| group.message.kind == Kind::Asynchronous)
-        {
-            let is_its = |event: &&mut Event| event.id == ASYNCHRONOUS && event.rank == message.rank;
-            if let Some(event) = self.events.iter_mut().find(is_its) {
-                let whole = event.count.min(*count);
-                event.count -= whole;
-                self.event_count -= whole;
-            }
-        }
-        self.events.retain(|event| event.count > 0);
     }
 
     /// Counts a failure; those that say the same belong together.

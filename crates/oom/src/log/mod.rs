@@ -33,6 +33,7 @@ pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
 use super::grammar::{self, Sentence};
+use super::known::ASYNCHRONOUS;
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
@@ -219,7 +220,6 @@ impl LogReader {
             self.found.lines += 1;
         }
         self.close_all();
-        self.found.forget_whole();
         self.found.surroundings.engine = self.found.engine.as_ref().and_then(|engine| engine.engine);
         if let Some(engine) = &mut self.found.engine {
             self.found.surroundings.has_memory_pools |= engine.has_sleep_mode;
@@ -306,6 +306,7 @@ impl LogReader {
             self.last_rank = of_line.rank;
         }
         let mut is_told = false;
+        let mut first_lines = Vec::new();
         if is_known {
             self.trace.read(boxed, &of_line.key, self.found.lines + 1);
             if seen.has_any(&summary::ANCHORS) {
@@ -315,6 +316,8 @@ impl LogReader {
             let rank = of_line.rank;
             let hits = self.table.read(body, &of_line.key, rank, number, &mut self.found.engine);
             is_told = !hits.is_empty();
+            let (first, hits) = hits.into_iter().partition(|hit| hit.row.id == ASYNCHRONOUS);
+            first_lines = first;
             self.tell_all(hits, rank, number, &of_line.key);
         }
         let has_faulted = self.found.surroundings.has_faulted;
@@ -337,6 +340,9 @@ impl LogReader {
             told_at = self.found.lines + 1;
         }
         let is_message = self.read_text(body, &of_line, is_of_interest);
+        if !is_message {
+            self.tell_all(first_lines, of_line.rank, self.found.lines + 1, &of_line.key);
+        }
         if let Some(sentence) = self.sentence.take().filter(|_| !is_message) {
             self.tell(sentence, of_line.rank, told_at, &of_line.key);
         }

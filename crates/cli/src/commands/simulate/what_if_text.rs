@@ -14,7 +14,7 @@ use crate::units::{count, counted, size};
 /// Sites and calls that are listed.
 const LISTED: usize = 5;
 /// A line must have so many cells to list every card.
-const ALL_CARDS: usize = 110;
+const ALL_CARDS: usize = 160;
 
 /// Writes the whole answer.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn write(out: &mut impl Ink, view: &SimulateView<'_>, name: &str) -> 
 }
 
 /// The whole answer, for lines of `width` cells if they have a limit.
-pub(super) fn document(view: &SimulateView<'_>, name: &str, width: Option<usize>) -> Document {
+pub(crate) fn document(view: &SimulateView<'_>, name: &str, width: Option<usize>) -> Document {
     let mut document =
         Document { title: format!("{name}, device {}: {}", view.device, replayed(view)).into(), ..Document::default() };
     if let Some(premise) = &view.premise {

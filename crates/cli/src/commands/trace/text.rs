@@ -73,8 +73,8 @@ struct Layout {
     stream: usize,
     /// What is left for the remarks on a terminal.
     remarks: Option<usize>,
-    /// The stream and the remarks stand below.
-    is_narrow: bool,
+    /// Where there is next to nothing, the stream and the remarks stand below, in lines of so many cells.
+    below: Option<usize>,
 }
 
 impl Layout {
@@ -89,10 +89,9 @@ impl Layout {
         let stream = widest_stream.max("stream".len());
         let taken = entry + seconds + ACTION + ADDRESS + SIZE + stream + 6 * "  ".len();
         let width = table::terminal_width();
-        let is_narrow = width.is_some_and(|width| width < taken + MIN_REMARKS);
-        let before = if is_narrow { BELOW + "stream ".len() + stream + "  ".len() } else { taken };
-        let remarks = width.map(|width| width.saturating_sub(before).max(MIN_REMARKS));
-        Self { start_us, entry, seconds, stream, remarks, is_narrow }
+        let remarks = width.map(|width| width.saturating_sub(taken));
+        let below = width.filter(|&width| width < taken + MIN_REMARKS).map(|width| width.saturating_sub(BELOW));
+        Self { start_us, entry, seconds, stream, remarks, below }
     }
 
     fn write_header(&self, out: &mut impl Write) -> io::Result<()> {
@@ -102,13 +101,12 @@ impl Layout {
             "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}",
             "entry", "seconds", "action", "address", "size"
         )?;
-        if self.is_narrow { writeln!(out) } else { writeln!(out, "  {:>stream$}  where", "stream") }
+        if self.below.is_some() { writeln!(out) } else { writeln!(out, "  {:>stream$}  where", "stream") }
     }
 
     fn write_entry(&self, out: &mut impl Write, entry: &EntryView<'_>) -> io::Result<()> {
         let time_us = entry.time_us.zip(self.start_us).map(|(time, start)| time.saturating_sub(start));
         let remarks = remarks(entry);
-        let remarks = self.remarks.map_or_else(|| remarks.clone(), |width| table::shorten(&remarks, width));
         write!(
             out,
             "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}",
@@ -123,11 +121,13 @@ impl Layout {
             entry = self.entry,
             seconds = self.seconds,
         )?;
-        if self.is_narrow {
-            writeln!(out, "\n{:BELOW$}stream {}  {remarks}", "", entry.stream)
-        } else {
-            writeln!(out, "  {:>stream$}  {remarks}", entry.stream, stream = self.stream)
+        if let Some(width) = self.below {
+            writeln!(out)?;
+            let lines = table::broken(&format!("stream {}  {remarks}", entry.stream), width);
+            return lines.iter().try_for_each(|line| writeln!(out, "{:BELOW$}{line}", ""));
         }
+        let remarks = self.remarks.map_or_else(|| remarks.clone(), |width| table::shorten(&remarks, width));
+        writeln!(out, "  {:>stream$}  {remarks}", entry.stream, stream = self.stream)
     }
 }
 
