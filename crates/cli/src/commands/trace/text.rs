@@ -61,7 +61,7 @@ const ADDRESS: usize = 14;
 /// As wide as `1023.99 GiB`.
 const SIZE: usize = 11;
 /// Remarks with less room than this stand below their entry.
-const MIN_REMARKS: usize = 24;
+const MIN_REMARKS: usize = 48;
 /// Blanks before what stands there.
 const BELOW: usize = 4;
 
