@@ -30,8 +30,10 @@ const PICTURES = {
   summary: viewer('oom_gpt2_8gib', 'view=summary'),
   compare: view([batch(32), batch(96)], 'view=compare'),
   ranks: view([batch(8), batch(32), batch(96)], 'view=ranks'),
+  'heat-map': view([batch(8), batch(32), batch(96)], 'view=ranks&ranks.form=heat+map'),
   'what-if': viewer('fuzz_gc08split64', 'view=what-if'),
   calculator: {command: ['estimate', 'llama3.1-8b', '--batch', '4', '--web', '--no-open'], hash: ''},
+  serving: {command: ['estimate', 'llama3.1-8b', '--serve', 'vllm', '--gpu', 'l40s', '--web', '--no-open'], hash: ''},
 };
 
 /** Starts a command that serves, and gives its address. */

@@ -82,9 +82,9 @@ describe('Back', () => {
     await page.keyboard.press('1');
     await expect.poll(() => page.evaluate(() => location.hash)).not.toContain('view');
     await dragInStrip(0.2, 0.6);
-    const first = await visible();
-    // Longer than gestures that count as one.
+    // Longer than gestures that count as one; and the page has followed the pointer to the end.
     await inPage(page, 2000);
+    const first = await visible();
     await dragInStrip(0.4, 0.5);
     await expect.poll(async () => (await visible())[0]).not.toBeCloseTo(first[0], 0);
     await inPage(page, ADDRESS_MS);

@@ -64,7 +64,7 @@ describe('two recordings', () => {
         [...table.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent ?? '')),
       ),
     );
-    const highest = cells.flat().find(([head]) => head === 'Highest reserved');
+    const highest = cells.flat().find(([head]) => head === 'Peak reserved');
     const [first, second] = diff.devices[0].sides;
     expect(highest?.slice(1, 3)).toEqual([first, second].map(side => binary(side.peak_reserved_bytes)));
     const site = diff.devices[0].call_sites[0];

@@ -58,6 +58,15 @@ impl OutOfMemory {
         self.device_free_bytes.map(|free| free.saturating_add(self.totals.reserved_bytes))
     }
 
+    /// Bounds of the limit that refused it: the first was reserved at some time, the second is too much. A peak at or beyond the second
+    /// says that the limit was another then, and nothing about this one.
+    pub fn limit_bytes(&self, reserved_peak_bytes: u64) -> (u64, u64) {
+        let reserved = self.totals.reserved_bytes;
+        let refused = reserved.saturating_add(self.segment_bytes);
+        let at_least = if reserved_peak_bytes < refused { reserved.max(reserved_peak_bytes) } else { reserved };
+        (at_least, refused)
+    }
+
     /// Reserved and in no active block: free in the cache. The most, where the sizes of blocks have bounds.
     pub fn unused_bytes(&self) -> u64 {
         self.totals.reserved_bytes.saturating_sub(self.totals.active_bytes)

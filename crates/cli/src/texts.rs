@@ -16,6 +16,9 @@ use crate::report;
 /// Rows of each table of the report, as where the command line is not told.
 const ROWS: usize = 15;
 
+/// Cells of a line of the simulator's tables: a notebook's page is hardly wider, and the settings, which are the answer, stand last.
+const SIMULATE_WIDTH: usize = 100;
+
 /// What `highwater report` prints; `name` is the file's. Lines have at most `width` cells, if it is given.
 pub fn report_text(report: &ReportView<'_>, name: &str, width: Option<usize>) -> String {
     let options = report::Options { top: ROWS, capacity_bytes: None, width, leads_on: true };
@@ -29,7 +32,8 @@ pub fn check_text(view: &CheckView) -> String {
 
 /// What `highwater simulate` prints; `name` is the file's.
 pub fn simulate_text(view: &SimulateView<'_>, name: &str) -> String {
-    text(|out| what_if_text::write(out, view, name))
+    let width = Some(SIMULATE_WIDTH);
+    text(|out| what_if_text::document(view, name, width).write_text(out, width))
 }
 
 /// What `highwater diff` prints.

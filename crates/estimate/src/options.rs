@@ -81,7 +81,8 @@ pub enum Group {
     #[serde(rename = "LoRA")]
     Lora,
     /// On what.
-    Cards,
+    #[serde(rename = "GPUs")]
+    Gpus,
 }
 
 /// How the calculator asks for an option.
@@ -201,19 +202,19 @@ options! {
     "quantise" quantise: Option<Quantisation> = None, field(Group::Lora, "frozen weights").or("as they are").only("train"),
         needs "lora-rank";
     /// The GPU: it decides kernels and workspaces
-    "gpu" gpu: &'static Card = Card::named(DEFAULT_CARD).unwrap_or(&CARDS[0]), field(Group::Cards, "GPU");
+    "gpu" gpu: &'static Card = Card::named(DEFAULT_CARD).unwrap_or(&CARDS[0]), field(Group::Gpus, "GPU");
     /// Follow the rules of this PyTorch release
-    "torch" torch: TorchRelease = TorchRelease::first(), field(Group::Cards, "torch");
+    "torch" torch: TorchRelease = TorchRelease::first(), field(Group::Gpus, "torch");
     /// Stage of `ZeRO` over the ranks of `--world-size`
-    "zero" zero: ZeroStage = ZeroStage::first(), field(Group::Cards, "sharding"), excludes "fsdp";
+    "zero" zero: ZeroStage = ZeroStage::first(), field(Group::Gpus, "sharding"), excludes "fsdp";
     /// FSDP 2 over the ranks of `--world-size`
-    "fsdp" fsdp: bool = false, field(Group::Cards, "FSDP 2");
+    "fsdp" fsdp: bool = false, field(Group::Gpus, "FSDP 2");
     /// Data-parallel ranks
-    "world-size" world_size: u64 = 1, field(Group::Cards, "data-parallel ranks");
+    "world-size" world_size: u64 = 1, field(Group::Gpus, "data-parallel ranks");
     /// Tensor-parallel ranks
-    "tensor-parallel" tensor_parallel: u64 = 1, field(Group::Cards, "tensor-parallel");
+    "tensor-parallel" tensor_parallel: u64 = 1, field(Group::Gpus, "tensor-parallel");
     /// Pipeline stages
-    "pipeline-parallel" pipeline_parallel: u64 = 1, field(Group::Cards, "pipeline stages");
+    "pipeline-parallel" pipeline_parallel: u64 = 1, field(Group::Gpus, "pipeline stages");
 }
 
 impl Opt {

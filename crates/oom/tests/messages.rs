@@ -66,6 +66,24 @@ fn every_golden_log_gives_its_numbers() {
 }
 
 #[test]
+fn a_message_is_not_counted_again_by_the_words_of_its_first_line() {
+    for (name, log, _) in goldens() {
+        let found = found(&log);
+        for group in &found.groups {
+            let again = found.events.iter().find(|event| event.line == group.line);
+            assert!(again.is_none(), "{name}: {again:?}");
+        }
+    }
+    // A first line without its numbers is a message, too; one of other words is not.
+    let first = "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n";
+    let rest = "Currently allocated     : 6.51 GiB\nRequested               : 2.00 GiB\n";
+    let bare = "Exception during processing !!! Allocation on device \n";
+    let found = found(format!("{first}{rest}and again:\n{first}done\n{bare}").as_bytes());
+    assert_eq!((found.count, found.event_count), (2, 1), "{found:?}");
+    assert_eq!(found.events[0].line, 7);
+}
+
+#[test]
 fn the_pieces_that_a_log_comes_in_change_nothing() {
     for (name, log, want) in goldens() {
         for length in [1, 7, 4096] {

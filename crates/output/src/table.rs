@@ -171,7 +171,11 @@ impl Table {
         let layout = self.layout(width);
         if self.has_header {
             let titles: Vec<Cell> = self.columns.iter().map(|(title, _)| Cell::new(title.clone(), DIM)).collect();
-            self.write_row(out, &titles, &layout)?;
+            if layout.below.is_some() || layout.is_headed {
+                self.write_row(out, &titles, &layout)?;
+            } else {
+                self.write_lines(out, &titles, &layout)?;
+            }
         }
         for row in &self.rows {
             if row.cells.is_empty() {
@@ -224,10 +228,11 @@ impl Table {
         let taken =
             |columns: &[(usize, usize)]| self.indent + columns.iter().map(|(_, width)| width + GAP).sum::<usize>();
         let is_text = self.columns.last().is_some_and(|&(_, align)| align == Align::Left);
-        let enough = if self.is_wrapped { MIN_WIDTH } else { MIN_CUT_WIDTH };
+        let least = if self.is_wrapped { MIN_WIDTH } else { MIN_CUT_WIDTH };
         let mut optional = self.optional.iter();
-        while let Some((&(_, last), others)) = columns.split_last() {
-            let needed = if is_text { last.min(enough) } else { last };
+        while let Some((&(column, last), others)) = columns.split_last() {
+            // One that may be left out is not cut.
+            let needed = if is_text && !self.optional.contains(&column) { last.min(least) } else { last };
             if taken(others) + needed <= limit {
                 break;
             }
@@ -235,11 +240,13 @@ impl Table {
             columns.retain(|(column, _)| column != dropped);
         }
         let mut below = None;
-        if let Some(&(_, last)) = columns.last().filter(|_| is_text) {
+        if let Some(&(column, last)) = columns.last().filter(|_| is_text) {
             let room = limit.saturating_sub(taken(&columns[..columns.len() - 1]));
+            let beneath = limit.saturating_sub(self.indent + BELOW).max(MIN_WIDTH);
+            let enough = if self.is_wrapped { self.longest_word(column, beneath).max(least) } else { least };
             if last > room && room < enough && columns.len() > 1 {
                 columns.pop();
-                below = Some(limit.saturating_sub(self.indent + BELOW).max(MIN_WIDTH));
+                below = Some(beneath);
             } else if let Some((_, width)) = columns.last_mut() {
                 *width = last.min(room.max(enough));
             }
@@ -253,9 +260,16 @@ impl Table {
         Layout { columns, below, is_headed, limit }
     }
 
+    /// Cells of the longest word of a column that a line of so many cells holds: a name that can be read whole is not cut.
+    fn longest_word(&self, column: usize, most: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.cells.get(column));
+        let words = cells.flat_map(|cell| kept_together(&cell.text)).map(str::width);
+        words.filter(|&width| width <= most).max().unwrap_or(0)
+    }
+
     /// Writes a row, over several lines if the last cell does not fit in one.
     fn write_lines(&self, out: &mut impl Ink, cells: &[Cell], layout: &Layout) -> io::Result<()> {
-        let Some((last, others)) = cells.split_last() else { return Ok(()) };
+        let Some(last) = cells.last() else { return Ok(()) };
         if layout.is_headed && !cells[0].text.is_empty() {
             write!(out, "{:indent$}", "", indent = self.indent)?;
             cells[0].ink(out, &cells[0].text)?;
@@ -271,15 +285,14 @@ impl Table {
             }
             return Ok(());
         }
-        let Some(&(_, width)) = layout.columns.last().filter(|_| self.is_wrapped) else {
+        let Some(&(column, width)) = layout.columns.last().filter(|_| self.is_wrapped) else {
             return self.write_row(out, cells, layout);
         };
-        let mut others = others.to_vec();
-        for line in broken(&last.text, width) {
-            others.push(Cell { text: line.into(), ..last.clone() });
-            self.write_row(out, &others, layout)?;
-            others.pop();
-            others.fill(Cell::default());
+        let mut line = cells.to_vec();
+        for part in broken(&cells[column].text, width) {
+            line[column].text = part.into();
+            self.write_row(out, &line, layout)?;
+            line[..column].fill(Cell::default());
         }
         Ok(())
     }
@@ -511,6 +524,41 @@ mod tests {
         1.50 GiB  train.py:12 step
            512 B  /home/me/…ls/attention.py:88
                   forward
+        ");
+    }
+
+    #[test]
+    fn a_name_that_would_be_cut_stands_below_its_row_if_it_is_whole_there() {
+        let mut table = Table::new([("size", Align::Right), ("", Align::Right), ("settings", Align::Left)]).wrapped();
+        table.row(["8.15 GiB", "8.15 GiB", "garbage_collection_threshold:0.8"]);
+        insta::assert_snapshot!(text(&table, Some(46)), @r"
+            size
+        8.15 GiB  8.15 GiB
+            garbage_collection_threshold:0.8
+        ");
+    }
+
+    #[test]
+    fn the_last_column_that_is_shown_is_broken() {
+        let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).optional(&[2]).wrapped();
+        table.row(["409.60 MiB", "this process: outside PyTorch", "███"]);
+        insta::assert_snapshot!(text(&table, Some(30)), @r"
+        409.60 MiB  this process:
+                    outside PyTorch
+        ");
+    }
+
+    #[test]
+    fn a_title_is_broken_like_its_cells() {
+        let mut table = Table::new([("entries", Align::Right), ("peak of each phase", Align::Left)]).wrapped();
+        table.row(["0–10,832", "forward 6.62 GiB, backward 13.34 GiB"]);
+        insta::assert_snapshot!(text(&table, Some(26)), @r"
+         entries  peak of each
+                  phase
+        0–10,832  forward
+                  6.62 GiB,
+                  backward
+                  13.34 GiB
         ");
     }
 

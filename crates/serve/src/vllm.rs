@@ -477,7 +477,9 @@ fn refusal(question: &Question<'_>, filled: &Filled, account: &Account) -> Optio
 fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
     if question.model.has_encoder {
         let reason = match question.model.vision {
-            Some(_) => "the profile run of the encoder of images follows from its source, and met one log",
+            Some(_) => {
+                "the profile run of the encoder of images follows from its source, and was compared with one log only"
+            }
             None => "the profile run of this encoder is not in the activation peak",
         };
         account.unchecked.push(reason.to_owned());

@@ -89,11 +89,10 @@ struct Capacity {
 impl Capacity {
     fn at_failure(device: &DeviceAnalysis<'_>) -> Option<Self> {
         let event = device.oom.first()?;
-        let held = device.timeline.reserved_peak().bytes;
-        let refused = event.totals.reserved_bytes.saturating_add(event.segment_bytes);
         Some(match (event.cause, event.available_bytes()) {
             (Cause::Limit, _) | (_, None) => {
-                Self { at_least: held.min(refused), less_than: refused, is_limit: true, is_supposed: false }
+                let (at_least, less_than) = event.limit_bytes(device.timeline.reserved_peak().bytes);
+                Self { at_least, less_than, is_limit: true, is_supposed: false }
             }
             (_, Some(available)) => Self {
                 at_least: available,

@@ -51,7 +51,7 @@ function FieldOf({option, choices}: {option: Option; choices: Choices}) {
 
 export function CardField({option, choices}: {option: Option; choices: Choices}) {
   return (
-    <label>
+    <label class="wide">
       <span>{option.field.label}</span>
       <select id="gpu" value={card.value} onChange={event => choose({gpu: event.currentTarget.value})}>
         {choices.cards.map(({name, title, memory_bytes: bytes}) => (

@@ -2,7 +2,7 @@
 
 import {useSignal} from '@preact/signals';
 import type {Change, ServeDocument} from '../data/generated/serve';
-import {Prose} from '../kit/prose';
+import {asSentence, Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
 import {cardTitle} from './answers';
 import type {Engine} from './document';
@@ -46,7 +46,7 @@ export function ServingResults({document, engine}: {document: ServeDocument; eng
           Assumptions and accuracy <span class="faint">{document.confidence.level}</span>
         </h2>
         <p>
-          <Prose text={document.confidence.reason} />
+          <Prose text={asSentence(document.confidence.reason)} />
         </p>
         <ul class="assumed">
           {document.assumed.map(text => (

@@ -51,9 +51,10 @@ export function CardsTable({document}: {document: EstimateDocument}) {
   return (
     <section class="card">
       <h2>
-        Cards{' '}
+        GPUs{' '}
         <span class="faint">
-          {fitting === 0 ? 'none is large enough' : `${fitting} of ${document.cards.length} fit`}
+          {fitting === 0 ? 'none is large enough' : `${fitting} of ${document.cards.length} fit`}, at the upper end of
+          the error band
         </span>
       </h2>
       <ul class="cards">

@@ -46,12 +46,16 @@ export function Headline({document}: {document: EstimateDocument}) {
       {chosen && (
         <span class={chosen.fits ? 'good' : 'danger'}>
           {chosen.fits ? '✓ fits' : chosen.may_fit ? '? may fit' : '✗ does not fit'} on the {cardTitle(chosen.name)}:{' '}
-          {binary(Math.abs(chosen.spare_bytes))} {chosen.spare_bytes >= 0 ? 'to spare' : 'missing'}
-          {chosen.may_fit && ' at the upper end of the error band'}
+          {spareWords(chosen)}
         </span>
       )}
     </p>
   );
+}
+
+/** The spare bytes are those at the upper end of the error band. */
+export function spareWords({spare_bytes: spare}: Card): string {
+  return spare >= 0 ? `at least ${binary(spare)} to spare` : `up to ${binary(-spare)} missing`;
 }
 
 function chosenCard(document: EstimateDocument): Card | undefined {

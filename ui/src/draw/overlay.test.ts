@@ -13,6 +13,7 @@ import {
   drawPositionAxis,
   drawReserved,
   type Ink,
+  placesOfErrors,
   runOf,
 } from './overlay';
 import {type Viewport, zoomed} from './viewport';
@@ -124,9 +125,23 @@ describe('what is drawn over the picture', () => {
       return texts();
     };
     // Letters are six pixels wide: the words of the limit begin at 66.
-    expect(draw(45, 0.9 * 2 ** 30)).toEqual(['fillText limit 96 9', 'fillText error 53 14', 'fillText peak 53 30']);
-    expect(draw(5, 0.9 * 2 ** 30)).toEqual(['fillText limit 96 9', 'fillText error 13 1', 'fillText peak 13 17']);
-    expect(draw(45, 0.4 * 2 ** 30)).toEqual(['fillText limit 96 59', 'fillText error 53 1', 'fillText peak 53 17']);
+    expect(draw(45, 0.9 * 2 ** 30)).toEqual(['fillText limit 66 9', 'fillText error 53 14', 'fillText peak 53 30']);
+    expect(draw(5, 0.9 * 2 ** 30)).toEqual(['fillText limit 66 9', 'fillText error 13 1', 'fillText peak 13 17']);
+    expect(draw(45, 0.4 * 2 ** 30)).toEqual(['fillText limit 66 59', 'fillText error 53 1', 'fillText peak 53 17']);
+  });
+
+  it('puts the words of a level at the left where the mark of an error stands in them', () => {
+    const words = (...entries: number[]) => {
+      const pen = loggingPen();
+      const marks = entries.map(entry => ({entry, kind: 'oom' as const, label: ''}));
+      const taken = placesOfErrors(VIEWPORT, marks, entry => entry);
+      drawLevel(pen, VIEWPORT, INK.capacity, 2 ** 29, 'limit', taken);
+      return pen.log.filter(line => line.startsWith('fillText'));
+    };
+    expect(words(50)).toEqual(['fillText limit 66 49']);
+    expect(words(80)).toEqual(['fillText limit 4 49']);
+    expect(words(10, 80)).toEqual(['fillText limit 66 49']);
+    expect(words(300)).toEqual(['fillText limit 66 49']);
   });
 
   it('draws at most one mark every three pixels, however many there are', () => {

@@ -159,9 +159,10 @@ export function drawOutside(
   }
 }
 
-/** Where the words of a level line begin, from where on they are alone, and the line below them. */
+/** Where the words of a level line begin and end, from where on they are alone, and the line below them. */
 export interface LevelWords {
   readonly left: number;
+  readonly right: number;
   readonly top: number;
   readonly line: number;
 }
@@ -169,13 +170,17 @@ export interface LevelWords {
 /** The height of a line of words. */
 const WORDS_CSS = 14;
 
-/** A level line with its words at the right, if it is in view: what the device has. Gives the place of the words. */
+/**
+ * A level line with its words at the right, or at the left where one of the marks at `taken` stands in them, if it is in view: what the
+ * device has. Gives the place of the words.
+ */
 export function drawLevel(
   pen: Pen,
   viewport: Viewport,
   colour: string,
   bytes: number,
   words: string,
+  taken: readonly number[] = [],
 ): LevelWords | undefined {
   if (bytes < viewport.lowBytes || bytes > viewport.highBytes) return undefined;
   const y = Math.round(cssOfBytes(viewport, bytes)) + 0.5;
@@ -188,10 +193,27 @@ export function drawLevel(
   pen.setLineDash([]);
   pen.font = FONT;
   pen.fillStyle = colour;
-  pen.textAlign = 'right';
+  const width = textWidth(pen, words);
+  const isFree = (left: number) => !taken.some(x => x > left - MARK_CSS && x < left + width + MARK_CSS);
+  const right = viewport.widthCss - 4 - width;
+  const left = isFree(right) || !isFree(4) ? right : 4;
+  pen.textAlign = 'left';
   pen.textBaseline = 'bottom';
-  pen.fillText(words, viewport.widthCss - 4, y - 2);
-  return {left: viewport.widthCss - 4 - textWidth(pen, words), top: y - 2 - WORDS_CSS, line: y};
+  pen.fillText(words, left, y - 2);
+  return {left, right: left + width, top: y - 2 - WORDS_CSS, line: y};
+}
+
+/** Half the width of an error's triangle. */
+const MARK_CSS = 5;
+
+/** Where out-of-memory errors stand that are in view. */
+export function placesOfErrors(
+  viewport: Viewport,
+  marks: readonly Mark[],
+  positionOf: (entry: number) => number,
+): number[] {
+  const places = marks.filter(({kind}) => kind === 'oom').map(({entry}) => cssOfPosition(viewport, positionOf(entry)));
+  return places.filter(x => x > -MARK_CSS && x < viewport.widthCss + MARK_CSS);
 }
 
 /** Marks nearer than this to the one before are not told apart. */
@@ -226,14 +248,14 @@ export function drawMarks(
     if (kind !== 'oom') continue;
     pen.fillStyle = ink.danger;
     pen.beginPath();
-    pen.moveTo(x - 5, 0);
-    pen.lineTo(x + 5, 0);
+    pen.moveTo(x - MARK_CSS, 0);
+    pen.lineTo(x + MARK_CSS, 0);
     pen.lineTo(x, 9);
     pen.closePath();
     pen.fill();
     const place = placeOfLabel(pen, viewport, label, x);
     if (label === '' || place.left < labelledTo) continue;
-    const covers = level && level.top < 1 + WORDS_CSS && place.right > level.left;
+    const covers = level && level.top < 1 + WORDS_CSS && place.right > level.left && place.left < level.right;
     const y = covers ? level.line + 3 : 1;
     drawLabel(pen, ink, label, place, y);
     labelledTo = place.right + 8;

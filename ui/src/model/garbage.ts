@@ -5,8 +5,9 @@
  * cannot be used again: the envelope of each message, the events of the pointer, the text of the panel and its nodes, the handles of
  * bitmaps. An engine counts the size of its own heap and hardly that of these, so seconds of dragging left 50 MiB of them. A page can
  * neither ask for a collection nor see how much there is to collect. It can allocate a buffer, which counts as large as it is, and takes no
- * memory until it is written to: one that is dropped at once makes the engine look. With ten million entries that is the difference between
- * 345 MiB and below 300; an engine that does not look loses nothing but a little address space.
+ * memory until it is written to: one that is dropped at once makes the engine look. With a million entries, after half a minute of zooming,
+ * pointing and scrubbing, that is the difference between 286 MiB and 243; an engine that does not look loses nothing but a little address
+ * space.
  */
 
 /** Things left between two collections: a second or two of a gesture. */

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Target,
     /// With speedscope and folded: the moment to show: after an entry, `oom` or `end` [default: peak]
-    #[arg(long, value_name = "ENTRY|peak|end")]
+    #[arg(long, value_name = "ENTRY|peak|oom|end")]
     at: Option<Moment>,
     /// With html: leave out allocations smaller than this, such as `64KiB`; the page says so
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]

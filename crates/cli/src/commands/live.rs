@@ -12,7 +12,7 @@ use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::output::{text_to_stdout, to_stdout, write_json};
 use crate::style::{Ink, STRONG};
-use crate::table::{Align, Table, terminal_width};
+use crate::table::{Align, Table, broken, prose_width, terminal_width};
 use crate::units::percent;
 use crate::units::{count, counted, size};
 
@@ -109,9 +109,16 @@ fn write_totals(out: &mut impl Ink, device: &LiveDeviceView<'_>) -> std::io::Res
         size(device.requested_bytes),
         counted(device.block_count, "block", "blocks")
     );
-    write!(out, "Device {}, {at}: ", device.device)?;
-    out.ink(STRONG, &totals)?;
-    writeln!(out)
+    let begin = format!("Device {}, {at}:", device.device);
+    for line in broken(&format!("{begin} {totals}"), prose_width(terminal_width())) {
+        let strong = line.strip_prefix(&begin);
+        if strong.is_some() {
+            write!(out, "{begin}")?;
+        }
+        out.ink(STRONG, strong.unwrap_or(&line))?;
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 fn site_table(device: &LiveDeviceView<'_>, top: usize) -> Table {
@@ -122,7 +129,8 @@ fn site_table(device: &LiveDeviceView<'_>, top: usize) -> Table {
         ("count", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for site in device.call_sites.iter().take(top) {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
         let share = percent(site.requested_bytes as f64 / all as f64);
@@ -144,7 +152,8 @@ fn block_table(mut blocks: Vec<&BlockView<'_>>, top: usize) -> Table {
         ("allocated at", Align::Right),
         ("where", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for block in blocks.into_iter().take(top) {
         table.row([
             size(block.requested_bytes),

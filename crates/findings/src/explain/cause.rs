@@ -51,9 +51,9 @@ pub(super) fn situation(
 ) -> Situation {
     let totals = event.totals;
     let of_message = message.map(|message| Situation::of_message(message, Surroundings::default()));
-    let limit = (event.cause == oom::Cause::Limit).then(|| Limit {
-        at_least_bytes: totals.reserved_bytes,
-        at_most_bytes: totals.reserved_bytes.saturating_add(event.segment_bytes),
+    let limit = (event.cause == oom::Cause::Limit).then(|| {
+        let (at_least_bytes, at_most_bytes) = event.limit_bytes(device.timeline.reserved_peak().bytes);
+        Limit { at_least_bytes, at_most_bytes }
     });
     let told = of_message.unwrap_or_default();
     // A program that went on after the error shows what it needed then.

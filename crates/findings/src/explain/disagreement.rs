@@ -52,13 +52,13 @@ fn compared(message: &Message, device: &DeviceAnalysis<'_>, event: &OutOfMemory)
     if event.cause == Cause::Limit
         && let Some(limit) = message.limit_bytes
     {
-        let refused = totals.reserved_bytes.saturating_add(event.segment_bytes);
+        let (at_least, refused) = event.limit_bytes(device.timeline.reserved_peak().bytes);
         let slack = limit / 500;
-        if limit.saturating_add(slack) < totals.reserved_bytes || limit > refused.saturating_add(slack) {
+        if limit.saturating_add(slack) < at_least || limit > refused.saturating_add(slack) {
             differences.push(format!(
                 "the limit: {} in the message, between {} and {} at {entry} of the snapshot",
                 size(limit),
-                size(totals.reserved_bytes),
+                size(at_least),
                 size(refused)
             ));
         }

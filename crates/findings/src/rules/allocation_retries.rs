@@ -2,6 +2,7 @@
 
 use highwater_analysis::blocks::followed_settings;
 use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::oom::Cause;
 use highwater_snapshot::{Action, EntryId, StackId};
 use highwater_units::{count, percent_of, size};
 
@@ -27,8 +28,10 @@ pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
     let retries = found(evidence.device);
     let first = retries.first()?;
     let given_back = retries.iter().map(|retry| retry.release.bytes).fold(0, u64::saturating_add);
-    let less_than = retries.iter().map(|retry| retry.reserved_bytes.saturating_add(retry.segment_bytes)).min()?;
     let at_least = evidence.device.timeline.reserved_peak().bytes;
+    let refused = retries.iter().map(|retry| retry.reserved_bytes.saturating_add(retry.segment_bytes));
+    let failed = evidence.device.oom.iter().filter(|event| event.cause == Cause::Limit);
+    let less_than = refused.chain(failed.map(|event| event.limit_bytes(at_least).1)).min()?;
     let active = evidence.device.timeline.active_peak().bytes;
     let entries = evidence.device.entries;
     let at = analysis.sites.site(entries.stacks()[first.release.rows.end]);
@@ -42,10 +45,10 @@ pub(super) fn retries(evidence: &Evidence<'_>) -> Option<Finding> {
     } else {
         format!("the allocator could reserve at most {} here", size(at_least))
     };
-    let (which, given) = if retries.len() == 1 { ("", "it") } else { (" first", "the memory") };
+    let which = if retries.len() == 1 { "" } else { " first" };
     let detail = format!(
         "the driver, or a limit, refused {}{which} at entry {}, at {}; the allocator released {} of free blocks \
-         before it got {given}; {bound}, and {} of that, {}, is active at the peak",
+         before the request succeeded; {bound}, and {} of that, {}, is active at the peak",
         size(first.segment_bytes),
         count(first.release.rows.start),
         place(analysis, at),

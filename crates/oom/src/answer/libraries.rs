@@ -6,6 +6,7 @@ use super::engines::end_others;
 use super::flags::{after_start, while_loading};
 use super::{because, frameworks, general, llama};
 use crate::diagnosis::{Cause, Diagnosis};
+use crate::known::ASYNCHRONOUS;
 use crate::log::{Event, Found};
 use crate::program::Program;
 use crate::steps::{Step, less, of_comfyui};
@@ -14,7 +15,7 @@ use crate::steps::{Step, less, of_comfyui};
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     let (diagnosis, mut steps) = match event.id {
         _ if frameworks::is_of(event) => frameworks::explain(event, found)?,
-        "async-bare" => asynchronous(found),
+        ASYNCHRONOUS => asynchronous(found),
         "library-alloc" | "library-handle" | "library-workspace"
             if found.surroundings.program == Some(Program::OnnxRuntime) =>
         {

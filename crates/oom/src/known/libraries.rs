@@ -5,13 +5,16 @@
 
 use super::{Row, row};
 
+/// The first line of the message of the driver's own allocator, whose numbers stand on the next.
+pub(crate) const ASYNCHRONOUS: &str = "async-bare";
+
 /// The rows.
 pub(super) const ROWS: &[Row] = &[
     // PyTorch, where a program passes on only the beginning.
-    row("async-bare", "torch 1.13 or newer", "OutOfMemoryError: Allocation on device"),
-    row("async-bare", "ComfyUI", "Exception during processing !!! Allocation on device"),
-    row("async-bare", "torch 1.13 or newer", "{^}Allocation on device"),
-    row("async-bare", "ComfyUI", "Exception Message:** Allocation on device"),
+    row(ASYNCHRONOUS, "torch 1.13 or newer", "OutOfMemoryError: Allocation on device"),
+    row(ASYNCHRONOUS, "ComfyUI", "Exception during processing !!! Allocation on device"),
+    row(ASYNCHRONOUS, "torch 1.13 or newer", "{^}Allocation on device"),
+    row(ASYNCHRONOUS, "ComfyUI", "Exception Message:** Allocation on device"),
     row("bare", "PyTorch", "{^}torch.OutOfMemoryError:{$}"),
     row("bare", "PyTorch", "{^}torch.cuda.OutOfMemoryError:{$}"),
     row("bare", "PyTorch", "Error: CUDA out of memory{!.Tried}{!.Allocation}"),

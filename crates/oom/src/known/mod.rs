@@ -7,6 +7,7 @@ mod libraries;
 mod pattern;
 
 pub(crate) use failures::FAILURES;
+pub(crate) use libraries::ASYNCHRONOUS;
 pub(crate) use pattern::Values;
 pub use pattern::{Decimal, Value};
 pub(crate) use pattern::{find, text_of};

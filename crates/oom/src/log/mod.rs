@@ -315,6 +315,7 @@ impl LogReader {
             self.last_rank = of_line.rank;
         }
         let mut is_told = false;
+        let mut first_lines = Vec::new();
         if is_known {
             self.trace.read(boxed, &of_line.key, self.found.lines + 1);
             if seen.has_any(&summary::ANCHORS) {
@@ -324,6 +325,8 @@ impl LogReader {
             let rank = of_line.rank;
             let hits = self.table.read(body, &of_line.key, rank, number, &mut self.found.engine);
             is_told = !hits.is_empty();
+            let (first, hits) = hits.into_iter().partition(|hit| hit.row.id == ASYNCHRONOUS);
+            first_lines = first;
             self.tell_all(hits, rank, number, &of_line.key);
         }
         let has_faulted = self.found.surroundings.has_faulted;
@@ -346,6 +349,9 @@ impl LogReader {
             told_at = self.found.lines + 1;
         }
         let is_message = self.read_text(body, &of_line, is_of_interest);
+        if !is_message {
+            self.tell_all(first_lines, of_line.rank, self.found.lines + 1, &of_line.key);
+        }
         if let Some(sentence) = self.sentence.take().filter(|_| !is_message) {
             self.tell(sentence, of_line.rank, told_at, &of_line.key);
         }

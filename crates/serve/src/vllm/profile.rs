@@ -265,8 +265,8 @@ pub(super) fn assumed(question: &Question<'_>, filled: &Filled) -> Option<&'stat
 pub(super) fn unchecked(question: &Question<'_>, filled: &Filled) -> Option<&'static str> {
     let version = question.release.version;
     match filled.runner {
-        Runner::V1 if version < SAMPLES_SINCE => Some("the profile run of this release met one log"),
-        Runner::V2 => Some("the second model runner's sampler met two logs"),
+        Runner::V1 if version < SAMPLES_SINCE => Some("the profile run of this release was compared with one log only"),
+        Runner::V2 => Some("the sampler of the second model runner was compared with two logs only"),
         _ => None,
     }
     .filter(|_| question.model.vocab > 0)

@@ -63,9 +63,9 @@ export function momentWords({at, iteration, sides}: DeviceDiff): string {
 }
 
 const TOTALS: [keyof Side & `${string}_bytes`, string][] = [
-  ['peak_requested_bytes', 'Highest requested'],
-  ['peak_allocated_bytes', 'Highest allocated'],
-  ['peak_reserved_bytes', 'Highest reserved'],
+  ['peak_requested_bytes', 'Peak requested'],
+  ['peak_allocated_bytes', 'Peak allocated'],
+  ['peak_reserved_bytes', 'Peak reserved'],
   ['end_allocated_bytes', 'Allocated at the end'],
 ];
 

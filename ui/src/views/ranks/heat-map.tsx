@@ -1,6 +1,7 @@
 /** Ranks × time: a row a rank, its colour how much there is. */
 
 import {useSignal} from '@preact/signals';
+import {ticks} from 'd3-array';
 import {useEffect, useMemo, useRef} from 'preact/hooks';
 import {hexOf, sizeColour} from '../../draw/palette';
 import {type Alignment, iterationAt} from '../../model/alignment';
@@ -149,7 +150,7 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
             {value !== undefined && (
               <span class="faint">
                 {' '}
-                {alignment} {placeText(pointed.value ?? 0, alignment)}; click to open
+                {alignment} {placeText(pointed.value ?? 0, alignment === 'iteration' ? 1 : 0)}; click to open
               </span>
             )}
           </>
@@ -200,9 +201,11 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
           {at && <i class="heat-row" style={{top: `${at.row * rowCss}px`, height: `${Math.max(rowCss, 3)}px`}} />}
         </div>
       </div>
-      <p class="heat-axis faint" style={hasNames ? {paddingLeft: names} : undefined}>
-        {ticks(x).map(place => (
-          <span key={place}>{placeText(place, alignment)}</span>
+      <p class="heat-axis faint" style={hasNames ? {marginLeft: names} : undefined}>
+        {placesOf(x, alignment).map(place => (
+          <span key={place} style={{'--part': `${(100 * (place - x.from)) / (x.to - x.from)}%`}}>
+            {placeText(place, 6)}
+          </span>
         ))}
       </p>
       <p class="heat-legend faint">
@@ -217,14 +220,11 @@ export function HeatMap({ranks, alignment, whole, heats, measure, open}: HeatMap
   );
 }
 
-/** Places along the axis, its ends among them. */
-function ticks({from, to}: AxisRange): number[] {
-  const count = 5;
-  return Array.from({length: count}, (_, tick) => from + (tick * (to - from)) / (count - 1));
+/** Round places along the axis: whole entries, and whole iterations or parts of one. */
+function placesOf({from, to}: AxisRange, alignment: Alignment): number[] {
+  return ticks(from, to, 5).filter(place => alignment === 'iteration' || Number.isInteger(place));
 }
 
-/** A place as a person counts: iterations in tenths, whole ones without. */
-function placeText(place: number, alignment: Alignment): string {
-  const rounded = alignment === 'iteration' ? Math.round(place * 10) / 10 : Math.round(place);
-  return rounded.toLocaleString('en').replace('-', '−');
+function placeText(place: number, maximumFractionDigits: number): string {
+  return place.toLocaleString('en', {maximumFractionDigits}).replace('-', '−');
 }

@@ -31,7 +31,8 @@ export function SegmentLegend({device}: {device: Opened}) {
   return (
     <section class="moment">
       <h2>
-        Segments {store.cursor.value === null ? 'at the peak' : `after entry ${count(shownEntry.value)}`}
+        Segments{' '}
+        {store.cursor.value === null ? 'at the peak of active memory' : `after entry ${count(shownEntry.value)}`}
         <span class="spring" />
         {store.cursor.value !== null && (
           <button type="button" class="plain" title="Back to the peak" onClick={() => (store.cursor.value = null)}>

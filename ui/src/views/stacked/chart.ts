@@ -14,6 +14,7 @@ import {
   drawRuler,
   drawStretch,
   type Ink,
+  placesOfErrors,
 } from '../../draw/overlay';
 import {ownerColours} from '../../draw/palette';
 import {cssOfBytes, cssOfPosition, type Viewport} from '../../draw/viewport';
@@ -363,7 +364,8 @@ export class StackedChart {
     drawLanes(pen, viewport, ink, device, positionOf);
     pen.translate(0, topCss - MINIMAP_CSS - 2);
     const {ceiling} = device;
-    const level = ceiling && drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label);
+    const errors = placesOfErrors(viewport, device.marks, positionOf);
+    const level = ceiling && drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label, errors);
     const newest = this.slot.newest;
     const capacity = capacityOf(this.device);
     if (capacity) drawLevel(pen, viewport, ink.capacity, capacity.bytes, capacity.words);

@@ -59,7 +59,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
 /** Says how a stretch is measured, where none is. */
 export function MeasureHint() {
   if (store.selection.value || !MEASURING.includes(store.view.value)) return null;
-  return <section class="faint">Shift-drag to measure a stretch, or press m at each of its ends</section>;
+  return <section class="faint">Shift-drag to measure a stretch, or press m at each of its ends.</section>;
 }
 
 function Sites({totals: {sites, otherSites}}: {totals: RangeTotals}) {

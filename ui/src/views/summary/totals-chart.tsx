@@ -1,7 +1,7 @@
 /** Totals over the recording: a small chart, and the same as a table. */
 
 import {useSignal} from '@preact/signals';
-import {drawLevel, drawMarks, drawRuler} from '../../draw/overlay';
+import {drawLevel, drawMarks, drawRuler, placesOfErrors} from '../../draw/overlay';
 import {SmallChart} from '../../kit/small-chart';
 import {binary, count} from '../../model/units';
 import {highestShown, type Opened} from '../../state/session';
@@ -36,7 +36,10 @@ export function TotalsChart({device, totals}: {device: Opened; totals: TotalsOve
         data={[totals, hover.value]}
         draw={(pen, viewport, ink) => {
           drawTotals(pen, viewport, totals, {area: ink.bar, steady: ink.strong, reserved: ink.reserved});
-          if (ceiling) drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label);
+          if (ceiling) {
+            const errors = placesOfErrors(viewport, marks, entry => entry);
+            drawLevel(pen, viewport, ink.capacity, ceiling.bytes, ceiling.label, errors);
+          }
           drawMarks(
             pen,
             viewport,

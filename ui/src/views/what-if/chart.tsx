@@ -101,7 +101,8 @@ export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
         </span>
         {lines.map(line => (
           <span key={line.id}>
-            <LineSwatch line={line} /> {line.label}
+            <LineSwatch line={line} />
+            {`\u00a0${line.label}`}
             {entry !== null && (
               <b>{line.oomEntry !== undefined && entry > line.oomEntry ? 'ended' : binary(line.steps.at(entry))}</b>
             )}

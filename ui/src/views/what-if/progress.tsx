@@ -19,7 +19,8 @@ export function Waiting({asking}: {asking: Asking}) {
     <div class="simulating">
       <progress value={part ?? undefined} max={1} aria-label="Settings simulated" />
       <span class="faint" role="status">
-        {lineOf(progress)} {seconds > 0 && `${seconds} s`}
+        {lineOf(progress)}
+        {seconds > 0 && `, ${seconds} s`}
       </span>
       {progress?.stage === 'running' && (
         <ul>

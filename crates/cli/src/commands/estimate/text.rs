@@ -2,7 +2,7 @@
 
 use std::io;
 
-use highwater_documents::estimate::{AgainstView, EstimateView, FitView, SweepView};
+use highwater_documents::estimate::{AgainstView, CardView, EstimateView, FitView, SweepView};
 use highwater_driver::Card;
 use highwater_estimate::DEFAULT_CARD;
 
@@ -91,10 +91,14 @@ fn chosen_card(view: &EstimateView) -> Option<Text> {
         (false, true) => ("It may fit", BAD),
         (false, false) => ("It does not fit", BAD),
     };
-    let spare = size(card.spare_bytes.unsigned_abs());
-    let of = if card.spare_bytes < 0 { "missing" } else { "to spare" };
     let name = format!("{verdict} {} ({})", gpu(card.name), size(card.memory_bytes));
-    Some(Text::styled(name, style).and(format!(": {spare} {of}."), PLAIN))
+    Some(Text::styled(name, style).and(format!(": {}.", spare(card)), PLAIN))
+}
+
+/// The spare bytes are those at the upper end of the error band.
+fn spare(card: &CardView) -> String {
+    let bytes = size(card.spare_bytes.unsigned_abs());
+    if card.spare_bytes < 0 { format!("up to {bytes} missing") } else { format!("at least {bytes} to spare") }
 }
 
 /// The cards that it fits, the smallest first.
@@ -115,8 +119,8 @@ fn cards(view: &EstimateView) -> Text {
         return Text::styled("It fits on no single known GPU", BAD)
             .and(format!("; the largest is up to {} too small.", size(missing)), PLAIN);
     };
-    let text = Text::styled(format!("It fits {}", gpu(smallest.name)), GOOD)
-        .and(format!(" ({} to spare)", size(smallest.spare_bytes.unsigned_abs())), PLAIN);
+    let text =
+        Text::styled(format!("It fits {}", gpu(smallest.name)), GOOD).and(format!(" ({})", spare(smallest)), PLAIN);
     let text = if larger.is_empty() {
         text.and(".", PLAIN)
     } else {

@@ -129,7 +129,8 @@ fn shares(view: &ExplainView<'_>) -> Option<Section> {
         Some(capacity) => format!("Where the {} of the GPU went", size(capacity)),
         None => format!("Where the known {} went", size(sum)),
     });
-    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]);
+    let mut table =
+        Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]).wrapped();
     for share in &view.shares {
         let style = if share.holder == "free" { DIM } else { PLAIN };
         table.row([size(share.bytes).into(), Cell::from(holder(share)), Cell::new(bar(share.bytes, sum), style)]);
@@ -204,7 +205,8 @@ fn categories(failure: &FailureExplainedView<'_>) -> Option<Section> {
     }
     let all = named.iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add).max(1);
     let mut section = Section::new("Live memory by category");
-    let mut table = Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]);
+    let mut table =
+        Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]).wrapped();
     for (name, bytes) in named.into_iter().filter(|&(_, bytes)| bytes > 0) {
         let bar = Cell::new(bar(bytes, all), category_style(name));
         table.row([size(bytes).into(), Cell::from(name.replace('_', " ")), bar]);

@@ -16,7 +16,7 @@ use highwater_snapshot::{Block, BlockState, PoolId, Segment, Snapshot, StreamId}
 use crate::args::{Format, SitesArgs};
 use crate::input::InputArgs;
 use crate::style::{Ink, STRONG, runs};
-use crate::table::{Align, Cell, Table};
+use crate::table::{Align, Cell, Table, terminal_width};
 use crate::units::{counted, size};
 use crate::{output, warnings};
 
@@ -165,12 +165,12 @@ fn write_totals(out: &mut impl Ink, snapshot: &Snapshot, device: u32) -> io::Res
     let segments = counted(count, "segment", "segments");
     out.ink(STRONG, &format!("device {device}: {segments}, {} reserved", size(totals.reserved_bytes)))?;
     writeln!(out)?;
-    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2);
+    let mut table = Table::new([("", Align::Left), ("", Align::Right), ("", Align::Left)]).indented(2).wrapped();
     table.row(["allocated".to_owned(), size(totals.allocated_bytes), String::new()]);
     table.row(["awaiting free".to_owned(), size(awaiting), String::new()]);
     let stuck = format!("{} of it inactive split: in segments that are in use", size(totals.inactive_split_bytes));
     table.row(["free".to_owned(), size(free), stuck]);
-    table.write(out, None)
+    table.write(out, terminal_width())
 }
 
 /// A pool's name: the default one, or a private one with its id as PyTorch writes it.
@@ -192,7 +192,9 @@ fn write_group(out: &mut impl Ink, snapshot: &Snapshot, group: &Group, block_sit
         ("blocks", Align::Right),
         ("map", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .optional(&[1])
+    .wrapped();
     for &(segment, usage) in &group.segments {
         let of_segment = snapshot.blocks_of(segment);
         table.row([
@@ -210,7 +212,7 @@ fn write_group(out: &mut impl Ink, snapshot: &Snapshot, group: &Group, block_sit
             }
         }
     }
-    table.write(out, None)?;
+    table.write(out, terminal_width())?;
     match group.left_out {
         0 => Ok(()),
         more => writeln!(out, "  … {}; `--top 0` shows all", counted(more, "more segment", "more segments")),

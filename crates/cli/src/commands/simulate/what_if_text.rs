@@ -14,7 +14,7 @@ use crate::units::{count, counted, size};
 /// Sites and calls that are listed.
 const LISTED: usize = 5;
 /// A line must have so many cells to list every card.
-const ALL_CARDS: usize = 110;
+const ALL_CARDS: usize = 160;
 
 /// Writes the whole answer.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn write(out: &mut impl Ink, view: &SimulateView<'_>, name: &str) -> 
 }
 
 /// The whole answer, for lines of `width` cells if they have a limit.
-pub(super) fn document(view: &SimulateView<'_>, name: &str, width: Option<usize>) -> Document {
+pub(crate) fn document(view: &SimulateView<'_>, name: &str, width: Option<usize>) -> Document {
     let mut document =
         Document { title: format!("{name}, device {}: {}", view.device, replayed(view)).into(), ..Document::default() };
     if let Some(premise) = &view.premise {
@@ -99,7 +99,7 @@ fn fit(view: &SimulateView<'_>, width: Option<usize>) -> Option<Section> {
         section = Section::new("Reserved without a limit, and the least memory that is enough");
         table = Table::new([limitless, capacity_of, over, retries, (cards, Align::Left), set]).optional(&[2, 4, 3]);
     }
-    table = table.indented(2);
+    table = table.indented(2).wrapped();
     let least = view.fit.iter().map(|fit| fit.min_capacity_bytes).min();
     for fit in &view.fit {
         let style = if Some(fit.min_capacity_bytes) == least { GOOD } else { PLAIN };
@@ -172,7 +172,8 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
         ("retries", Align::Right),
         ("settings", Align::Left),
     ])
-    .indented(2);
+    .indented(2)
+    .wrapped();
     for run in shown() {
         table.row([
             run_capacity(run).into(),

@@ -60,8 +60,10 @@ const ACTION: usize = 14;
 const ADDRESS: usize = 14;
 /// As wide as `1023.99 GiB`.
 const SIZE: usize = 11;
-/// Remarks are never cut below this.
-const MIN_REMARKS: usize = 24;
+/// Remarks with less room than this stand below their entry.
+const MIN_REMARKS: usize = 48;
+/// Blanks before what stands there.
+const BELOW: usize = 4;
 
 /// How wide the columns of one device's listing are, and where its time begins.
 struct Layout {
@@ -71,6 +73,8 @@ struct Layout {
     stream: usize,
     /// What is left for the remarks on a terminal.
     remarks: Option<usize>,
+    /// Where there is next to nothing, the stream and the remarks stand below, in lines of so many cells.
+    below: Option<usize>,
 }
 
 impl Layout {
@@ -84,25 +88,28 @@ impl Layout {
         let seconds = units::seconds(span_us).len().max("seconds".len());
         let stream = widest_stream.max("stream".len());
         let taken = entry + seconds + ACTION + ADDRESS + SIZE + stream + 6 * "  ".len();
-        let remarks = table::terminal_width().map(|width| width.saturating_sub(taken).max(MIN_REMARKS));
-        Self { start_us, entry, seconds, stream, remarks }
+        let width = table::terminal_width();
+        let remarks = width.map(|width| width.saturating_sub(taken));
+        let below = width.filter(|&width| width < taken + MIN_REMARKS).map(|width| width.saturating_sub(BELOW));
+        Self { start_us, entry, seconds, stream, remarks, below }
     }
 
     fn write_header(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { entry, seconds, stream, .. } = *self;
-        writeln!(
+        write!(
             out,
-            "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}  {:>stream$}  where",
-            "entry", "seconds", "action", "address", "size", "stream"
-        )
+            "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}",
+            "entry", "seconds", "action", "address", "size"
+        )?;
+        if self.below.is_some() { writeln!(out) } else { writeln!(out, "  {:>stream$}  where", "stream") }
     }
 
     fn write_entry(&self, out: &mut impl Write, entry: &EntryView<'_>) -> io::Result<()> {
         let time_us = entry.time_us.zip(self.start_us).map(|(time, start)| time.saturating_sub(start));
         let remarks = remarks(entry);
-        writeln!(
+        write!(
             out,
-            "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}  {:>stream$}  {}",
+            "{:>entry$}  {:>seconds$}  {:<ACTION$}  {:<ADDRESS$}  {:>SIZE$}",
             entry.entry,
             time_us.map_or_else(|| "-".to_owned(), units::seconds),
             printable(entry.action),
@@ -111,12 +118,16 @@ impl Layout {
                 .filter(|&address| address > 0)
                 .map_or_else(|| "-".to_owned(), |address| format!("{address:#x}")),
             units::size(entry.size_bytes),
-            entry.stream,
-            self.remarks.map_or_else(|| remarks.clone(), |width| table::shorten(&remarks, width)),
             entry = self.entry,
             seconds = self.seconds,
-            stream = self.stream,
-        )
+        )?;
+        if let Some(width) = self.below {
+            writeln!(out)?;
+            let lines = table::broken(&format!("stream {}  {remarks}", entry.stream), width);
+            return lines.iter().try_for_each(|line| writeln!(out, "{:BELOW$}{line}", ""));
+        }
+        let remarks = self.remarks.map_or_else(|| remarks.clone(), |width| table::shorten(&remarks, width));
+        writeln!(out, "  {:>stream$}  {remarks}", entry.stream, stream = self.stream)
     }
 }
 
