@@ -71,9 +71,7 @@ fn is_sqlite(path: &Path) -> bool {
     let mut start = [0; DATABASE.len()];
     // A pipe would lose what is read of it.
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
-    is_file
-        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
-        && &start == DATABASE
+    is_file && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && &start == DATABASE
 }
 
 /// The first bytes of an SQLite database.
@@ -98,8 +96,8 @@ pub fn read_stream(source: impl io::Read, unpacking: Unpacking, shown: &str) -> 
     let unreadable = |error: highwater_snapshot::Error| error.problem(shown);
     let mut whole = decompressed(source, unpacking).map_err(unreadable)?;
     let mut start = Vec::new();
-    let cut = |error: io::Error| Problem::new(format!("{shown} cannot be read")).because(error);
-    whole.by_ref().take(DATABASE.len() as u64).read_to_end(&mut start).map_err(cut)?;
+    let broken = |error: io::Error| Problem::new(format!("{shown} cannot be read")).because(error);
+    whole.by_ref().take(DATABASE.len() as u64).read_to_end(&mut start).map_err(broken)?;
     let is_database = start == DATABASE;
     let mut whole = Cursor::new(start).chain(whole);
     let name = Path::new(shown.trim_matches('`'));

@@ -36,7 +36,10 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
             last.line(touched(allocation));
         }
         if let Some(more) = driver.touched.len().checked_sub(TOUCHED).filter(|&more| more > 0) {
-            last.line(format!("{} more: `--format json` lists them.", counted(more, "managed allocation", "managed allocations")));
+            last.line(format!(
+                "{} more: `--format json` lists them.",
+                counted(more, "managed allocation", "managed allocations")
+            ));
         }
         if let Some(card) = &driver.imitated {
             last.line(imitated(card));
@@ -51,8 +54,7 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
 /// Kernels and copies, where a profiler counted them.
 fn work(work: &[WorkView], knows_managed: bool) -> Option<String> {
     let all: Vec<_> = work.iter().map(|work| of_kind(work.count, &work.what, work.bytes)).collect();
-    let touched =
-        if knows_managed { "Only of managed memory, the file says" } else { "The file does not say" };
+    let touched = if knows_managed { "Only of managed memory, the file says" } else { "The file does not say" };
     (!all.is_empty()).then(|| format!("The devices ran {}. {touched} which allocations they touched.", all.join(", ")))
 }
 

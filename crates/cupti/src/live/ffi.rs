@@ -202,7 +202,8 @@ impl Cupti {
     pub(crate) fn shares_memory(&self, device: i32) -> bool {
         let mut value = 0;
         // SAFETY: it is written.
-        self.attribute.is_some_and(|function| unsafe { function(&raw mut value, INTEGRATED, device) } == 0) && value != 0
+        self.attribute.is_some_and(|function| unsafe { function(&raw mut value, INTEGRATED, device) } == 0)
+            && value != 0
     }
 
     /// The pool that a device's stream-ordered allocations come from.

@@ -209,9 +209,8 @@ fn the_file_tells_when_managed_memory_was_touched() {
     let told: Vec<_> = managed
         .iter()
         .map(|event| {
-            let of_it = |touch: &&highwater_outside::Touch| {
-                (touch.address, touch.made_ns) == (event.address, event.time_ns)
-            };
+            let of_it =
+                |touch: &&highwater_outside::Touch| (touch.address, touch.made_ns) == (event.address, event.time_ns);
             let touches = recording.about.touches.iter().filter(of_it);
             touches.map(|touch| (&*touch.what, touch.count, touch.bytes, touch.last_ns)).collect::<Vec<_>>()
         })
