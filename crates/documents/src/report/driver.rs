@@ -102,7 +102,7 @@ pub struct CardUseView {
     pub capacity_bytes: Option<u64>,
     /// The moment of the highest use, of all owners together.
     pub peak: CardMomentView,
-    /// Whether it is the machine's memory, so that context, code, streams and graphs were not measured: others change what is free, too.
+    /// Whether it is the machine's memory, so that context, code, streams and graphs were not measured: other programs change the free memory, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_machines: bool,
     /// The use at the dump.

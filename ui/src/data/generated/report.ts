@@ -857,7 +857,7 @@ export interface CardUse {
    */
   end_bytes: number;
   /**
-   * Whether it is the machine's memory, so that context, code, streams and graphs were not measured: others change what is free, too.
+   * Whether it is the machine's memory, so that context, code, streams and graphs were not measured: other programs change the free memory, too.
    */
   is_machines?: boolean;
   /**
