@@ -163,7 +163,7 @@ describe('a profile of Nsight Systems', () => {
     await drop(viewer, '2025.sqlite', readFileSync(REAL));
     await expect.poll(() => viewer.page.title(), {timeout: 20_000}).toContain('2025.sqlite');
     await viewer.settled();
-    await expect.poll(() => viewer.page.locator('.outside .total').innerText()).toMatch(/562\.0 MiB of 79\.2 GiB/);
+    await expect.poll(() => viewer.page.locator('.outside .total').innerText()).toMatch(/562 MiB of 79\.2 GiB/);
     expect(viewer.errors).toEqual([]);
     await viewer.page.close();
   });
