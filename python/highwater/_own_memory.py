@@ -58,15 +58,23 @@ class OwnMemory:
         return None if handle is None else self._bytes(handle)
 
     def used_on(self, index: int) -> int | None:
-        """The memory of the GPU of that number which anybody uses, without what the driver keeps for itself."""
+        """The memory of the GPU of that number which anybody uses, without what the driver keeps for itself.
+
+        ``None`` also where the GPU is divided (MIG): CUDA then has an instance for a device, and the number is that of the whole.
+        """
         handle = self._at(index)
-        if handle is None:
+        if handle is None or self._is_divided(handle):
             return None
         memory = _Memory()
         memory.version = ctypes.sizeof(_Memory) | 2 << 24
         if self._library.nvmlDeviceGetMemoryInfo_v2(handle, ctypes.byref(memory)) != 0:
             return None
         return int(memory.used)
+
+    def _is_divided(self, handle: ctypes.c_void_p) -> bool:
+        now, next_time = ctypes.c_uint(), ctypes.c_uint()
+        mode = getattr(self._library, "nvmlDeviceGetMigMode", None)
+        return mode is not None and mode(handle, ctypes.byref(now), ctypes.byref(next_time)) == 0 and now.value == 1
 
     def _at(self, index: int) -> ctypes.c_void_p | None:
         handle = ctypes.c_void_p()

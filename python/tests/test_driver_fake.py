@@ -111,6 +111,48 @@ def test_the_local_memory_of_a_functions_first_launch_is_measured(machine: Machi
     assert kinds(recording)[2:] == [("launch", 186 * MIB), ("launch", 62 * MIB)]
 
 
+def test_a_gpu_with_the_machines_memory_has_calls_only(machine: Machine) -> None:
+    machine.add("libcupti.so.13")
+    said, recording = machine.run("allocate(300 << 20)\ncuda.fake_use(7 << 20)\nallocate(5 << 20)\n", FAKE_INTEGRATED="1")
+    assert recording is not None and recording["not_measured"] == [0], said
+    assert kinds(recording) == [("device", 300 * MIB), ("device", 5 * MIB)], "others change what is free"
+    text = machine.report()
+    assert "Its memory is the machine's" in text and "306.00 MiB in all of 80.00 GiB" in text, text
+
+
+def test_an_instance_of_a_divided_gpu_is_not_the_whole(machine: Machine) -> None:
+    machine.add("libcupti.so.13")
+    nvml = str(machine.libraries / "libcuda.so.1")
+    for divided in [{"FAKE_MIG": "1"}, {}]:
+        said, recording = machine.run("allocate(2 << 20)\n", HIGHWATER_NVML=nvml, FAKE_OTHERS="1", **divided)
+        assert recording is not None, said
+        assert kinds(recording) == [("context", 527 * MIB), ("device", 2 * MIB)], divided
+
+
+LAUNCH = """
+def launch(function, beside=0, fails=False):
+    cuda.cuLaunchKernelEx(None, ctypes.c_uint64(function), ctypes.c_void_p(beside or None), ctypes.c_void_p(1 if fails else None))
+"""
+
+
+def test_a_function_has_a_first_launch_on_each_device(machine: Machine) -> None:
+    machine.add("libcupti.so.13")
+    program = f"{LAUNCH}\nfor device in [0, 1, 0]:\n    cuda.fake_set_device(device)\n    allocate(2 << 20)\n    launch(186)\n"
+    said, recording = machine.run(program)
+    assert recording is not None, said
+    assert kinds(recording).count(("launch", 186 * MIB)) == 2, kinds(recording)
+    assert not [kind for kind, _ in kinds(recording) if kind == "unexplained"]
+
+
+def test_a_launch_that_failed_or_was_not_measured_is_not_forgotten(machine: Machine) -> None:
+    machine.add("libcupti.so.13")
+    program = f"{LAUNCH}\nallocate(2 << 20)\nlaunch(62, fails=True)\nlaunch(62)\nlaunch(186, beside=4 << 20)\nallocate(6 << 20)\n"
+    said, recording = machine.run(program)
+    assert recording is not None, said
+    expected = [("launch", 62 * MIB), ("device", 4 * MIB), ("launch", 186 * MIB), ("device", 6 * MIB)]
+    assert kinds(recording)[2:] == expected, kinds(recording)
+
+
 def test_without_cupti_it_says_so_and_records_the_rest(machine: Machine) -> None:
     said, recording = machine.run("allocate(1)\n")
     assert recording is None

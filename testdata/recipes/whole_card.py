@@ -255,6 +255,38 @@ def profiled():
         x @ x; torch.cuda.synchronize()
     print("kernels seen by the profiler", sum(e.device_type == torch.autograd.DeviceType.CUDA for e in prof.events()))
 
+
+def nccl_messages():
+    """Two ranks, as for `nccl_ranks`: a message comes before the first collective. With NCCL_ALGO=Tree, or another, its algorithm is used."""
+    import torch.distributed as dist
+    x = torch.ones(1 << 20, device="cuda")
+    mark("context")
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    mark("group")
+    if dist.get_rank() == 0:
+        dist.send(x, 1)
+    else:
+        dist.recv(x, 0)
+    mark("message")
+    dist.all_reduce(x)
+    mark("collective")
+    dist.broadcast(x, 0)
+    mark("broadcast")
+    other = dist.new_group([0, 1])
+    dist.all_reduce(x, group=other)
+    mark("second group")
+    dist.destroy_process_group()
+
+
+def second_device():
+    """Two GPUs, one process: kernels of Triton's that have a first launch on each."""
+    for device in [0, 1, 0]:
+        with torch.cuda.device(device):
+            y = torch.zeros(1024, device="cuda")
+            mark(f"device {device}")
+            launch_of_triton(y)()
+            mark(f"launched on {device}")
+
 if "LOCAL_RANK" in os.environ:
     # As scripts of several ranks do first: it makes the context, before the recording begins.
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

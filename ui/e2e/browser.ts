@@ -203,3 +203,18 @@ export function bytesOf(text: string): number {
   const exact = /\(([\d,]+) bytes\)/.exec(text)?.[1] ?? /^(\d+) B$/.exec(text)?.[1] ?? 'NaN';
   return Number(exact.replaceAll(',', ''));
 }
+
+/** Drops a file on the page, as from a file manager. */
+export async function drop(viewer: Viewer, name: string, bytes: Buffer): Promise<void> {
+  const transfer = await viewer.page.evaluateHandle(
+    ([name, base64]) => {
+      const data = Uint8Array.from(atob(base64), letter => letter.charCodeAt(0));
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([data], name));
+      return transfer;
+    },
+    [name, bytes.toString('base64')],
+  );
+  await viewer.page.dispatchEvent('.page', 'dragover', {dataTransfer: transfer});
+  await viewer.page.dispatchEvent('.page', 'drop', {dataTransfer: transfer});
+}

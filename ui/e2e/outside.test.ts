@@ -1,10 +1,13 @@
 /** Memory outside PyTorch: bands over the timeline, blocks in the address space, colours of ranks. */
 
+import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, it} from 'vitest';
-import {inPage, ROOT, recording, run, serving, Viewer} from './browser';
+import {drop, inPage, ROOT, recording, run, serving, Viewer} from './browser';
 
 const NCCL = join(ROOT, 'testdata/whole_card/nccl.pickle.gz');
+const PROFILE = join(ROOT, 'testdata/nsight/2024.sqlite');
+const REAL = join(ROOT, 'testdata/nsight/2025.sqlite');
 const STREAMS = join(ROOT, 'testdata/whole_card/streams.pickle.gz');
 
 interface Owner {
@@ -127,6 +130,40 @@ describe('a recording of the driver', () => {
     const viewer = await Viewer.open(served.browser, `${served.server.address}#file=2&outside=capacity`);
     expect(await choiceIn(viewer).count()).toBe(0);
     expect(await viewer.page.locator('.outside').count()).toBe(0);
+    expect(viewer.errors).toEqual([]);
+    await viewer.page.close();
+  });
+});
+
+describe('a profile of Nsight Systems', () => {
+  const served = serving(PROFILE);
+
+  it('opens at the peak of the GPU, with its allocations in the address space', async () => {
+    const viewer = await Viewer.open(served.browser, served.server.address);
+    const [card] = JSON.parse(run('report', PROFILE, '--format', 'json')).driver.cards;
+    const peak: number = card.peak.bytes;
+    await viewer.page.waitForSelector('.outside .total');
+    expect(await viewer.page.getAttribute('.outside .total b', 'title')).toBe(`${peak.toLocaleString('en')} bytes`);
+    expect(await viewer.page.innerText('aside')).toContain('At the peak');
+    await viewer.page.getByRole('tab', {name: 'State'}).click();
+    await viewer.settled();
+    const totals = await viewer.page.innerText('.state .toolbar');
+    expect(totals).toContain('from the driver');
+    expect(totals, 'nothing is known of PyTorch').not.toMatch(/active|reserved|outside PyTorch/);
+    const said: string[] = [];
+    for (let y = 0.02; y < 1; y += 0.04) said.push(...(await sweepAt(viewer, y)));
+    expect(said.join('\n')).toMatch(/of cuBLAS at 0x7f00[0-9a-f]+\s*from the driver/);
+    expect(said.join('\n')).toContain('allocated by cublasCreate_v2');
+    expect(viewer.errors).toEqual([]);
+    await viewer.page.close();
+  });
+
+  it('can be dropped on the page', async () => {
+    const viewer = await Viewer.open(served.browser, served.server.address);
+    await drop(viewer, '2025.sqlite', readFileSync(REAL));
+    await expect.poll(() => viewer.page.title(), {timeout: 20_000}).toContain('2025.sqlite');
+    await viewer.settled();
+    await expect.poll(() => viewer.page.locator('.outside .total').innerText()).toMatch(/562 MiB of 79\.2 GiB/);
     expect(viewer.errors).toEqual([]);
     await viewer.page.close();
   });

@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
 import type {Browser} from 'playwright-core';
 import {afterAll, beforeAll, describe, expect, it} from 'vitest';
-import {bytesOf, inPage, launch, live, recording, run, Server, scratch, Viewer} from './browser';
+import {bytesOf, drop, inPage, launch, live, recording, run, Server, scratch, Viewer} from './browser';
 import {serveMadeUp} from './made-up';
 
 const OOM = recording('oom_gpt2_8gib');
@@ -356,18 +356,3 @@ describe('a snapshot of several devices', () => {
     await server.stop();
   });
 });
-
-/** Drops a file on the page, as from a file manager. */
-async function drop(viewer: Viewer, name: string, bytes: Buffer): Promise<void> {
-  const transfer = await viewer.page.evaluateHandle(
-    ([name, base64]) => {
-      const data = Uint8Array.from(atob(base64), letter => letter.charCodeAt(0));
-      const transfer = new DataTransfer();
-      transfer.items.add(new File([data], name));
-      return transfer;
-    },
-    [name, bytes.toString('base64')],
-  );
-  await viewer.page.dispatchEvent('.page', 'dragover', {dataTransfer: transfer});
-  await viewer.page.dispatchEvent('.page', 'drop', {dataTransfer: transfer});
-}

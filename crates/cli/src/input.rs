@@ -115,8 +115,8 @@ pub(crate) fn read_snapshot(file: &Path, size: SizeArgs) -> Result<Snapshot, Pro
     if highwater_nsight::is_profile(file) {
         return highwater_nsight::read(file);
     }
-    let read = open(file).and_then(|bytes| Snapshot::read_with(bytes, size.unpacking()));
-    read.map_err(|error| unreadable(file, &error))
+    let bytes = open(file).map_err(|error| unreadable(file, &error))?;
+    highwater_nsight::read_stream(bytes, size.unpacking(), &name(file))
 }
 
 /// That a file could not be read; of a directory, which command takes it.

@@ -90,7 +90,8 @@ pub use report::{
     AtPeakView, BlockSizesView, CallSiteView, CardMomentView, CardUseView, CategoriesView, ComparedView, DeviceView,
     DriverGapView, DriverLineView, DriverSiteView, DriverView, EnvelopeView, FindingView, FragmentationView,
     GrowthView, HostView, IterationView, OomView, OwnerView, PeakView, PhaseView, RecordedView, ReportView,
-    SettingView, SourceView, TimingsView, TorchView, WarningView, WorkView, report, report_but, warnings,
+    SettingView, SourceView, TimingsView, TorchView, TouchView, TouchedView, WarningView, WorkView, report, report_but,
+    warnings,
 };
 #[cfg(feature = "recording")]
 pub use simulate::{

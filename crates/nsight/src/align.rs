@@ -47,8 +47,11 @@ pub(crate) fn align(recording: &mut Recording, snapshot: &Snapshot) -> Option<i6
         event.time_ns = event.time_ns.wrapping_add_signed(difference);
     }
     let about = &mut recording.about;
-    about.started_ns = about.started_ns.wrapping_add_signed(difference);
-    about.ended_ns = about.ended_ns.wrapping_add_signed(difference);
+    let of_work = about.work.iter_mut().map(|work| &mut work.last_ns);
+    let of_touches = about.touches.iter_mut().flat_map(|touch| [&mut touch.made_ns, &mut touch.last_ns]);
+    for time_ns in of_work.chain(of_touches).chain([&mut about.started_ns, &mut about.ended_ns]) {
+        *time_ns = time_ns.wrapping_add_signed(difference);
+    }
     about.libraries.push(ALLOCATOR.to_owned());
     about.names.resize(about.libraries.len(), String::new());
     let library = u32::try_from(about.libraries.len() - 1).ok()?;

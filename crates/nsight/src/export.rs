@@ -8,7 +8,12 @@ use highwater_problem::Problem;
 
 /// Whether a file is a report or a raw capture, by its name.
 pub(crate) fn is_report(path: &Path) -> bool {
-    is_named(path, &["nsys-rep", "qdrep", "qdstrm"]) && path.is_file()
+    is_named_report(path) && path.is_file()
+}
+
+/// Whether a name is one of a report or a raw capture.
+pub(crate) fn is_named_report(path: &Path) -> bool {
+    is_named(path, &["nsys-rep", "qdrep", "qdstrm"])
 }
 
 fn is_named(path: &Path, extensions: &[&str]) -> bool {
@@ -34,20 +39,20 @@ impl Exported {
 
 const FILE: &str = "export.sqlite";
 
-/// The SQLite file of a profile: itself, or what `nsys export` writes for a report.
+/// The SQLite file of a profile: itself, or what `nsys export` writes for a report. Messages call the profile `shown`.
 ///
 /// # Errors
 /// If `nsys` is not on the `PATH`, or it refuses the report.
-pub(crate) fn exported(path: &Path) -> Result<Exported, Problem> {
+pub(crate) fn exported(path: &Path, shown: &str) -> Result<Exported, Problem> {
     if !is_report(path) {
         return Ok(Exported::Given(path.to_owned()));
     }
-    let shown = path.display();
-    let problem = || Problem::new(format!("`{shown}` cannot be read"));
+    let problem = || Problem::new(format!("{shown} cannot be read"));
+    let name = shown.trim_matches('`');
     if is_named(path, &["qdstrm"]) {
         return Err(problem()
             .because("it is the raw capture of a profile that was not finished")
-            .hint(format!("make the report with Nsight Systems' `QdstrmImporter -i {shown}`, and give that")));
+            .hint(format!("make the report with Nsight Systems' `QdstrmImporter -i {name}`, and give that")));
     }
     let folder = tempfile::tempdir().map_err(|error| problem().because(error))?;
     let mut command = Command::new("nsys");
@@ -56,7 +61,7 @@ pub(crate) fn exported(path: &Path) -> Result<Exported, Problem> {
     let file = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
     let output = command.arg(file).stdin(Stdio::null()).output().map_err(|error| {
         problem().because(format!("only Nsight Systems reads it, and `nsys` cannot be run: {error}")).hint(format!(
-            "put `nsys` on the `PATH`, or run `nsys export --type sqlite {shown}` where it is and give the file that it writes"
+            "put `nsys` on the `PATH`, or run `nsys export --type sqlite {name}` where it is and give the file that it writes"
         ))
     })?;
     if !output.status.success() || !folder.path().join(FILE).is_file() {

@@ -20,13 +20,15 @@ mod export;
 mod names;
 mod rows;
 mod scopes;
+mod touches;
 mod work;
 
-use std::path::Path;
+use std::io::{self, Cursor, Read as _};
+use std::path::{Path, PathBuf};
 
 use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, Recording, SCOPES, Site};
 use highwater_problem::Problem;
-use highwater_snapshot::{Encoding, Place, Profile, ProfileForm, Snapshot};
+use highwater_snapshot::{Encoding, Place, Profile, ProfileForm, Snapshot, Unpacking, decompressed};
 use highwater_sqlite::{Database, Limits};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,6 +36,7 @@ use crate::export::exported;
 use crate::names::Names;
 use crate::rows::{Columns, Table, columns_of};
 use crate::scopes::Scopes;
+use crate::touches::Managed;
 
 /// The table with the allocations.
 const ALLOCATIONS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
@@ -65,21 +68,63 @@ pub fn is_profile(path: &Path) -> bool {
 
 /// Whether a file is an SQLite database, by its first bytes.
 fn is_sqlite(path: &Path) -> bool {
-    use std::io::Read as _;
-    let mut start = [0; 16];
+    let mut start = [0; DATABASE.len()];
     // A pipe would lose what is read of it.
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
-    is_file
-        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
-        && &start == b"SQLite format 3\0"
+    is_file && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && &start == DATABASE
 }
+
+/// The first bytes of an SQLite database.
+const DATABASE: &[u8; 16] = b"SQLite format 3\0";
 
 /// Reads a file as a snapshot with no segments of PyTorch's, whose recording of the driver has its allocations.
 ///
 /// # Errors
 /// If it is not what Nsight Systems exports, or has no allocations.
 pub fn read(path: &Path) -> Result<Snapshot, Problem> {
-    let read = recording_of(path)?;
+    read_shown(path, &quoted(path))
+}
+
+/// Reads a snapshot or a profile that comes as a stream, compressed or not: a pipe, or a file that was dropped on a page. Messages call it
+/// `shown`.
+///
+/// A profile lies in a temporary file meanwhile, for SQLite reads where it likes.
+///
+/// # Errors
+/// Those of [`read`] and of a snapshot, or if there is no place for the temporary file.
+pub fn read_stream(source: impl io::Read, unpacking: Unpacking, shown: &str) -> Result<Snapshot, Problem> {
+    let unreadable = |error: highwater_snapshot::Error| error.problem(shown);
+    let mut whole = decompressed(source, unpacking).map_err(unreadable)?;
+    let mut start = Vec::new();
+    let broken = |error: io::Error| Problem::new(format!("{shown} cannot be read")).because(error);
+    whole.by_ref().take(DATABASE.len() as u64).read_to_end(&mut start).map_err(broken)?;
+    let is_database = start == DATABASE;
+    let mut whole = Cursor::new(start).chain(whole);
+    let name = Path::new(shown.trim_matches('`'));
+    if !is_database && !export::is_named_report(name) {
+        return Snapshot::read_with(whole, unpacking).map_err(unreadable);
+    }
+    let kept = |error: io::Error| {
+        Problem::new(format!("{shown} cannot be read"))
+            .because(format!("a profile is kept in a temporary file while it is read: {error}"))
+            .hint("give it as a file, or set `TMPDIR` to a directory with room for it")
+    };
+    let folder = tempfile::tempdir().map_err(kept)?;
+    // `nsys` goes by the extension.
+    let mut path: PathBuf = folder.path().join("profile");
+    path.set_extension(name.extension().filter(|_| !is_database).unwrap_or("sqlite".as_ref()));
+    let copied = std::fs::File::create(&path).and_then(|mut file| io::copy(&mut whole, &mut file));
+    copied.map_err(kept)?;
+    read_shown(&path, shown)
+}
+
+/// How messages call a file.
+fn quoted(path: &Path) -> String {
+    format!("`{}`", path.display())
+}
+
+fn read_shown(path: &Path, shown: &str) -> Result<Snapshot, Problem> {
+    let read = recording_of(path, shown)?;
     let mut snapshot = Snapshot::empty();
     snapshot.encoding = Encoding::Sqlite;
     snapshot.profile = Some(Profile { form: ProfileForm::Nsight, preexisting: Vec::new(), knows_start: true });
@@ -93,7 +138,7 @@ pub fn read(path: &Path) -> Result<Snapshot, Problem> {
 /// # Errors
 /// Those of [`read`], or if they have no segment in common.
 pub fn read_beside(path: &Path, snapshot: &mut Snapshot) -> Result<(), Problem> {
-    let mut read = recording_of(path)?;
+    let mut read = recording_of(path, &quoted(path))?;
     let difference_ns = align::align(&mut read.recording, snapshot).ok_or_else(|| {
         Problem::new(format!("`{}` and the snapshot are of different runs", path.display()))
             .because("no segment of PyTorch's has its address and size in both")
@@ -125,23 +170,22 @@ fn put(snapshot: &mut Snapshot, read: &Read, difference_ns: i64) {
     snapshot.extras.push((Snapshot::DRIVER.to_owned(), read.recording.to_json()));
 }
 
-fn recording_of(path: &Path) -> Result<Read, Problem> {
-    let shown = path.display();
-    let exported = exported(path)?;
+fn recording_of(path: &Path, shown: &str) -> Result<Read, Problem> {
+    let exported = exported(path, shown)?;
     let file = exported.path();
-    let database = Database::open_untrusted(&file, Limits::default())?;
+    let database = Database::open_untrusted(&file, shown, Limits::default())?;
     if let Some((there, whole)) = cut(&file) {
-        return Err(Problem::new(format!("`{shown}` is cut"))
+        return Err(Problem::new(format!("{shown} is cut"))
             .because(format!("it has {there} of {whole} bytes"))
             .hint("copy it again, or export it again with `nsys export --type sqlite`"));
     }
     let allocations = columns_of(&database, ALLOCATIONS)?;
     if allocations.is_empty() {
-        return Err(absent(&database, &shown.to_string())?);
+        return Err(absent(&database, shown)?);
     }
     let needed = ["start", "bytes", "memKind", "memoryOperationType", "address"];
     if let Some(missing) = needed.iter().find(|name| !allocations.contains(name)) {
-        return Err(Problem::new(format!("`{shown}` cannot be read")).because(format!(
+        return Err(Problem::new(format!("{shown} cannot be read")).because(format!(
             "its table `{ALLOCATIONS}` has no column `{missing}`: it is of a release of Nsight Systems that highwater does not know"
         )));
     }
@@ -155,7 +199,7 @@ fn recording_of(path: &Path) -> Result<Read, Problem> {
     let epoch_ns = reader.epoch_ns()?;
     let recording = reader.recording(&allocations, epoch_ns)?;
     if recording.events.is_empty() {
-        return Err(Problem::new(format!("`{shown}` has no memory allocations"))
+        return Err(Problem::new(format!("{shown} has no memory allocations"))
             .because(format!("the table `{ALLOCATIONS}` is empty"))
             .hint(WITH_MEMORY));
     }
@@ -164,7 +208,6 @@ fn recording_of(path: &Path) -> Result<Read, Problem> {
 
 /// The bytes that are there and that should be, of a file that lacks some: SQLite itself reads them as zeros.
 fn cut(path: &Path) -> Option<(u64, u64)> {
-    use std::io::Read as _;
     let mut file = std::fs::File::open(path).ok()?;
     let there = file.metadata().ok()?.len();
     let mut head = [0; 100];
@@ -186,7 +229,7 @@ const WITH_MEMORY: &str = "profile with `nsys profile --cuda-memory-usage=true`,
 /// Why there are no allocations.
 fn absent(database: &Database, shown: &str) -> Result<Problem, Problem> {
     let is_nsights = !columns_of(database, TEXTS)?.is_empty() || !columns_of(database, CALLS)?.is_empty();
-    let problem = Problem::new(format!("`{shown}` has no memory allocations"));
+    let problem = Problem::new(format!("{shown} has no memory allocations"));
     Ok(if is_nsights {
         problem.because(format!("there is no table `{ALLOCATIONS}`")).hint(WITH_MEMORY)
     } else {
@@ -231,10 +274,14 @@ impl Reader<'_> {
         self.scopes = Scopes::read(self.database, &calls, &mut self.warned)?;
         self.about.work = work::work(self.database, epoch_ns)?;
         let mut events = Vec::with_capacity(allocated.len());
+        let mut managed = Managed::default();
         for (call, row) in allocated.iter().enumerate() {
             let process = processes.binary_search(&row.process).unwrap_or(0);
             let found = stacks.by_call.get(&(row.process, row.correlation));
             let stack = found.map_or(NO_STACK, |found| found.stack);
+            // Processes have the same addresses: the highest bits, which no address has, tell them apart.
+            let address = row.event.address ^ ((process as u64) << ADDRESS_BITS);
+            managed.follow(row.process, row.event.address, &Event { address, ..row.event });
             events.push(Event {
                 time_ns: row.event.time_ns.wrapping_add(epoch_ns),
                 thread: found.map_or(0, |found| found.thread),
@@ -243,10 +290,14 @@ impl Reader<'_> {
                 } else {
                     self.stack_of(stack, &stacks, &processes, process, call)
                 },
-                // Processes have the same addresses: the highest bits, which no address has, tell them apart.
-                address: row.event.address ^ ((process as u64) << ADDRESS_BITS),
+                address,
                 ..row.event
             });
+        }
+        self.about.touches = touches::touches(self.database, &managed, THREAD_BITS)?;
+        for touch in &mut self.about.touches {
+            touch.made_ns = touch.made_ns.wrapping_add(epoch_ns);
+            touch.last_ns = touch.last_ns.wrapping_add(epoch_ns);
         }
         self.about.seen = events.len() as u64;
         self.about.started_ns = events.first().map_or(0, |event| event.time_ns);

@@ -9,13 +9,16 @@ use highwater_sqlite::Database;
 use crate::rows::{Table, columns_of};
 
 const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
-const COPIES: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
+pub(crate) const COPIES: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
 const FILLS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
 /// Kinds of work at most: a file with more is made to hurt.
 const MAX_KINDS: usize = 4096;
 
+/// Kinds of copies that move pages of managed memory: `CUDA_MEMCPY_KIND_UVM_HTOD` and the two after it.
+pub(crate) const MOVED: std::ops::RangeInclusive<i64> = 11..=13;
+
 /// How a kind of copy is called: `CUpti_ActivityMemcpyKind`.
-fn direction(kind: i64) -> &'static str {
+pub(crate) fn direction(kind: i64) -> &'static str {
     match kind {
         1 => "copies from host to device",
         2 => "copies from device to host",
@@ -23,6 +26,9 @@ fn direction(kind: i64) -> &'static str {
         8 => "copies within a device",
         9 => "copies within the host",
         10 => "copies between devices",
+        11 => "moves of managed memory to the device",
+        12 => "moves of managed memory to the host",
+        13 => "moves of managed memory between devices",
         _ => "copies of another kind",
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use highwater_driver::communicator::{CODE_BYTES, Link, PINNED_BYTES, STREAMS_BYTES, TABLE_BYTES, tables};
@@ -122,7 +122,7 @@ fn note_beside(maker: Maker, handle: usize, device: usize) {
 
 /// Connects a communicator's rank with others, unless it is: as NCCL does, when a call needs it.
 fn connect(handle: usize, wanted: impl IntoIterator<Item = Link>, function: &'static str) -> Result<(), Status> {
-    static HAS_LOCAL: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+    static LOCAL_BYTES: AtomicU64 = AtomicU64::new(0);
     let (missing, device) = {
         let mut communicators = communicators();
         let Some(held) = communicators.get_mut(&handle) else { return Ok(()) };
@@ -135,9 +135,11 @@ fn connect(handle: usize, wanted: impl IntoIterator<Item = Link>, function: &'st
         if !take_buffers(handle, link.buffers(), (LIBRARY, function)) {
             return Err(ranks::fail("there is no memory for the buffers of a communicator's connections"));
         }
-        let has_local = &HAS_LOCAL[usize::from(link != Link::Ring)];
-        if !has_local.swap(true, Ordering::Relaxed) && memory::take(device, link.local_bytes()) {
-            ledger::note(Event::new(ledger::Kind::Launch, device, 0, link.local_bytes()));
+        // The kernel that needs most has enough for the others.
+        let before = LOCAL_BYTES.fetch_max(link.local_bytes(), Ordering::Relaxed);
+        let more = link.local_bytes().saturating_sub(before);
+        if more > 0 && memory::take(device, more) {
+            ledger::note(Event::new(ledger::Kind::Launch, device, 0, more));
         }
     }
     Ok(())

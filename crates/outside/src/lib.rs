@@ -22,6 +22,6 @@ pub use beside::{Beside, Block, Step};
 pub use event::{Event, HOST, Kind, NO_STACK};
 pub use footprint::Footprint;
 pub use owner::{Owner, Role, SCOPES, known_name, name};
-pub use recording::{Format, Gap, Line, Mark, NvmlSample, PythonStack, Recording, Site, Work};
+pub use recording::{Format, Gap, Line, Mark, NvmlSample, PythonStack, Recording, Site, Touch, Work};
 pub use state::{Change, State};
 pub use timeline::{Moment, OwnerTotal, Timeline};

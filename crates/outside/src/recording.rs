@@ -45,6 +45,9 @@ pub struct Format {
     pub gaps: Vec<Gap>,
     /// Memory of each card.
     pub capacities: Vec<(i32, u64)>,
+    /// Devices that have the machine's memory: changes of what is free were not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_measured: Vec<i32>,
     /// Paths of libraries.
     pub libraries: Vec<String>,
     /// The names that people know them by.
@@ -60,6 +63,9 @@ pub struct Format {
     /// What the devices did, where a profiler tells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<Work>,
+    /// When managed memory was touched, where a profiler tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<Touch>,
 }
 
 /// A native frame: a row of the libraries, and the function.
@@ -167,6 +173,24 @@ pub struct Work {
     /// The bytes that were copied.
     pub bytes: u64,
     /// When the last ended.
+    pub last_ns: u64,
+}
+
+/// Accesses of one kind to a managed allocation, as the driver sees them: it moves pages to who needs them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Touch {
+    /// The address of the allocation, as its event has it.
+    pub address: u64,
+    /// When it was made.
+    pub made_ns: u64,
+    /// Which way its pages were moved, or whose page faults.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// The bytes that were moved.
+    pub bytes: u64,
+    /// When the last one ended.
     pub last_ns: u64,
 }
 

@@ -100,14 +100,13 @@ impl Database {
         made.map_err(|error| Problem::new("no database can be made in memory").because(error))
     }
 
-    /// Opens a file that somebody else wrote, to be read.
+    /// Opens a file that somebody else wrote, to be read; messages call it `shown`.
     ///
     /// # Errors
     /// If it is not a database, or cannot be read.
-    pub fn open_untrusted(path: &Path, limits: Limits) -> Result<Self, Problem> {
+    pub fn open_untrusted(path: &Path, shown: &str, limits: Limits) -> Result<Self, Problem> {
         let cannot = |error: rusqlite::Error| {
-            Problem::new(format!("`{}` cannot be read as an SQLite database", path.display()))
-                .because(error::message(&error))
+            Problem::new(format!("{shown} cannot be read as an SQLite database")).because(error::message(&error))
         };
         // Not as a URI: what stands behind a `?` in a file's name would be options.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

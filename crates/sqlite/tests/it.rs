@@ -137,7 +137,7 @@ fn a_file_is_read_and_not_changed() {
     drop(made);
     fs::rename(folder.path().join("made.sqlite"), &path).unwrap();
     let before = fs::read(&path).unwrap();
-    let database = Database::open_untrusted(&path, LIMITS).unwrap();
+    let database = Database::open_untrusted(&path, "`it`", LIMITS).unwrap();
     assert_eq!(answer(&database, "select start from kernels").unwrap(), ["Integer(5)"]);
     assert!(answer(&database, "select * from evil").is_err());
     assert!(answer(&database, "delete from kernels").is_err());
@@ -152,7 +152,7 @@ fn what_is_not_a_database_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.sqlite");
     let why = |path: &Path| {
-        let problem = Database::open_untrusted(path, LIMITS).unwrap_err();
+        let problem = Database::open_untrusted(path, &format!("`{}`", path.display()), LIMITS).unwrap_err();
         problem.causes().join(": ")
     };
     assert!(why(&path).contains("unable to open"), "{}", why(&path));

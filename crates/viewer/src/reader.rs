@@ -194,7 +194,7 @@ pub(crate) struct Treatment {
 /// # Errors
 /// If nothing of one can be read.
 pub(crate) fn snapshot_of(bytes: impl Read, name: &str, unpacking: Unpacking) -> Result<Snapshot, Refusal> {
-    Snapshot::read_with(bytes, unpacking).map_err(|error| Refusal::from(error.problem(&format!("`{name}`"))))
+    highwater_nsight::read_stream(bytes, unpacking, &format!("`{name}`")).map_err(Refusal::from)
 }
 
 /// Begins to read in a thread of its own.

@@ -6,12 +6,18 @@ import {OUTSIDE_WAYS, type OutsideWay, outsideShown} from '../state/outside';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import type {OutsideDetails} from '../worker/outside';
+import {capitalised} from './prose';
 
 const WORDS: Record<OutsideWay, string> = {
   shown: 'shown',
   capacity: "up to the GPU's memory",
   hidden: 'hidden',
 };
+
+/** How memory is called that is not PyTorch's: where nothing of PyTorch's is known, its own is among it. */
+export function outsideName({reservedMaxBytes}: Opened): string {
+  return reservedMaxBytes > 0 ? 'outside PyTorch' : 'from the driver';
+}
 
 /** Whether it is drawn over the reserved memory. Nothing where the driver was not recorded. */
 export function OutsideChoice({device, ways = OUTSIDE_WAYS}: {device: Opened; ways?: readonly OutsideWay[]}) {
@@ -20,7 +26,7 @@ export function OutsideChoice({device, ways = OUTSIDE_WAYS}: {device: Opened; wa
   const offered = ways.filter(way => way !== 'capacity' || outside.capacity_bytes);
   return (
     <label>
-      outside PyTorch{' '}
+      {outsideName(device)}{' '}
       <select
         value={offered.includes(outsideShown.value) ? outsideShown.value : OUTSIDE_WAYS[0]}
         onChange={event => {
@@ -56,9 +62,10 @@ export function OutsideLegend({
   const used = all + reservedBytes;
   return (
     <section class="outside">
-      <h2>Outside PyTorch</h2>
+      <h2>{capitalised(outsideName(device))}</h2>
       <div class="total">
-        <b title={`${count(all)} bytes`}>{binary(all)}</b>, with reserved memory {binary(used)}
+        <b title={`${count(all)} bytes`}>{binary(all)}</b>
+        {device.reservedMaxBytes > 0 && `, with reserved memory ${binary(used)}`}
         {outside.capacity_bytes && ` of ${binary(outside.capacity_bytes)}`}
       </div>
       <table class="legend" aria-label="Memory outside PyTorch by owner">
@@ -83,14 +90,14 @@ export function OutsideLegend({
 }
 
 /** A block outside PyTorch. */
-export function OutsideLines({details}: {details: OutsideDetails}) {
+export function OutsideLines({device, details}: {device: Opened; details: OutsideDetails}) {
   const {title, bytes, site, allocEntry, freeEntry} = details;
   const from = allocEntry === 0 ? 'present at the first entry' : `since entry ${count(allocEntry)}`;
   return (
     <>
       <div>
         <b>{binary(bytes)}</b> of {title} at {address(details.address)}
-        <span class="chip">outside PyTorch</span>
+        <span class="chip">{outsideName(device)}</span>
       </div>
       <div class="faint">
         {from}, {freeEntry === undefined ? 'still allocated at the dump' : `freed at ${count(freeEntry)}`}

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest';
-import {blocksAfter, highestOnCard, type Outside, OutsideCursor, outsideAfter} from './outside';
+import {blocksAfter, cardPeak, type Outside, OutsideCursor, outsideAfter} from './outside';
 
 /** A context of 500 from the start; a library with 40 from entry 10, 90 at 20 alone, none from 30. */
 const OUTSIDE: Outside = {
@@ -49,8 +49,9 @@ describe('memory outside PyTorch', () => {
   });
 
   it('is highest on the card where both are', () => {
-    const reserved = (from: number, to: number) => (from <= 5 && 5 < to ? 100 : 10);
-    expect(highestOnCard(OUTSIDE, 40, reserved)).toBe(600);
-    expect(highestOnCard(OUTSIDE, 40, () => 10)).toBe(600);
+    const reserved = (from: number, to: number) =>
+      from <= 5 && 5 < to ? {entry: 5, bytes: 100} : {entry: from, bytes: 10};
+    expect(cardPeak(OUTSIDE, 40, reserved)).toEqual({entry: 5, bytes: 600});
+    expect(cardPeak(OUTSIDE, 40, from => ({entry: from, bytes: 10}))).toEqual({entry: 20, bytes: 600});
   });
 });

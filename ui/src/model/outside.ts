@@ -13,6 +13,12 @@ export interface Outside {
   readonly blocks: OutsideBlocks;
 }
 
+/** A maximum, and the first entry after which it is there. */
+export interface PeakAt {
+  readonly entry: number;
+  readonly bytes: number;
+}
+
 /** A row an allocation. */
 export interface OutsideBlocks {
   readonly address: Column;
@@ -79,21 +85,27 @@ export class OutsideCursor {
   }
 }
 
-/** The most that is on the card after an entry: what PyTorch has reserved there, and what is outside it. */
-export function highestOnCard(
-  outside: Outside,
-  entries: number,
-  reservedIn: (from: number, to: number) => number,
-): number {
+/** For each column, what is reserved and, by owner, what is outside it: their sum. */
+export function onCard(reservedBytes: Float64Array, outsideBytes: Float64Array): Float64Array {
+  const owners = outsideBytes.length / reservedBytes.length;
+  return reservedBytes.map((reserved, column) =>
+    outsideBytes.subarray(column * owners, (column + 1) * owners).reduce((sum, bytes) => sum + bytes, reserved),
+  );
+}
+
+/** The entry after which most is on the card, and how much: what PyTorch has reserved there, and what is outside it. */
+export function cardPeak(outside: Outside, entries: number, reservedIn: (from: number, to: number) => PeakAt): PeakAt {
   const cursor = new OutsideCursor(outside);
   const {entry} = outside;
-  let highest = reservedIn(0, entries);
+  let peak = reservedIn(0, entries);
   for (let step = 0; step < entry.length; ) {
     const from = entry[step];
     while (step < entry.length && entry[step] === from) step++;
     const to = step < entry.length ? entry[step] : entries;
     cursor.look(from, to);
-    highest = Math.max(highest, cursor.highestBytes + reservedIn(from, to));
+    const reserved = reservedIn(from, to);
+    const bytes = cursor.highestBytes + reserved.bytes;
+    if (bytes > peak.bytes) peak = {entry: reserved.entry, bytes};
   }
-  return highest;
+  return peak;
 }

@@ -30,7 +30,10 @@ export function Sidebar({device}: {device: Opened}) {
         <MeasuredStretch device={device} />
         <OutOfMemory device={device} />
         {store.view.value === 'segments' ? <SegmentLegend device={device} /> : <Moment device={device} />}
-        {device.device.outside && store.view.value !== 'stacks' && <OutsideMoment device={device} />}
+        {device.device.outside && store.view.value !== 'stacks' && (
+          // Another file has other owners: an answer about the last one's would be read by them.
+          <OutsideMoment key={device.generation} device={device} />
+        )}
         <MeasureHint />
       </aside>
     </>

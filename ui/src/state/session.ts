@@ -26,7 +26,7 @@ export interface Opened {
   readonly device: DeviceManifest;
   /** Counts up with each device that is opened: what was made for an older one is stale. */
   readonly generation: number;
-  /** The entry after which the measure is at its peak. */
+  /** The entry after which the measure is at its peak; of a device without blocks of PyTorch's, all that is known of the GPU. */
   readonly peakEntry: number;
   readonly peakBytes: number;
   readonly reservedMaxBytes: number;

@@ -8,7 +8,7 @@ import * as store from './store';
 export type KeyedView = (typeof store.VIEWS)[number] & {readonly key: string};
 
 /** Views of segments: a profile of `torch.profiler` has none. */
-const NEEDS_RESERVED: readonly store.ViewId[] = ['state', 'segments', 'what-if'];
+const NEEDS_RESERVED: readonly store.ViewId[] = ['segments', 'what-if'];
 
 /** How many files a view needs. */
 const NEEDS_FILES: Partial<Record<store.ViewId, number>> = {compare: 2, ranks: 3};
@@ -23,5 +23,8 @@ function isThere(id: store.ViewId): boolean {
   const filesNeeded = NEEDS_FILES[id];
   if (filesNeeded !== undefined) return dataSource().isServed && files.value.length >= filesNeeded;
   if (id === 'what-if' && opened.value?.manifest.what_if === undefined) return false;
-  return !NEEDS_RESERVED.includes(id) || (opened.value?.reservedMaxBytes ?? 1) > 0;
+  const hasReserved = (opened.value?.reservedMaxBytes ?? 1) > 0;
+  // Memory outside PyTorch has addresses, too.
+  if (id === 'state') return hasReserved || opened.value?.device.outside !== undefined;
+  return hasReserved || !NEEDS_RESERVED.includes(id);
 }

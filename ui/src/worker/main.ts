@@ -5,7 +5,7 @@ import {Problem} from '../data/source';
 import type {AxisKind, AxisRange} from '../model/axis';
 import type {Grouping} from '../model/groups';
 import {Newest} from '../model/newest';
-import {highestOnCard} from '../model/outside';
+import {cardPeak} from '../model/outside';
 import {describe, moment, rangeTotals} from './details';
 import {entryLines} from './entries';
 import {aroundFrame, type FlameRequest, flameGraph, foldedLines, frameTable} from './flame';
@@ -50,12 +50,17 @@ const methods = {
     if (isNewest()) opened = fresh;
     const {peak} = fresh.index;
     const {unitBytes} = fresh.lifetimes;
-    const reservedIn = (from: number, to: number) => pieces.index.highestIn(from, to).total * unitBytes;
+    const reservedIn = (from: number, to: number) => {
+      const {entry, total} = pieces.index.highestIn(from, to);
+      return {entry, bytes: total * unitBytes};
+    };
+    const card = outside && cardPeak(outside, fresh.lifetimes.entries, reservedIn);
     return {
-      peakEntry: peak.entry,
+      // Without blocks of PyTorch's there is only the card's own.
+      peakEntry: card && peak.total === 0 ? card.entry : peak.entry,
       peakBytes: peak.total * unitBytes,
       reservedMaxBytes: reserved.total * unitBytes,
-      cardMaxBytes: outside ? highestOnCard(outside, fresh.lifetimes.entries, reservedIn) : 0,
+      cardMaxBytes: card?.bytes ?? 0,
     };
   },
 

@@ -4,7 +4,7 @@ import {Transferred} from '../data/rpc';
 import {type Paint, paintStacked} from '../draw/paint';
 import type {Shade} from '../draw/palette';
 import {type AxisKind, entriesOfColumn} from '../model/axis';
-import {OutsideCursor} from '../model/outside';
+import {OutsideCursor, onCard} from '../model/outside';
 import {Spare} from '../model/spare';
 import type {StackedIds, StackedWindow} from '../model/stacked-picture';
 import type {Session} from './session';
@@ -105,6 +105,8 @@ async function outsideOf(session: Session, {width, x, axis: kind}: StackedReques
 export interface Curve {
   readonly highBytes: Float64Array;
   readonly reservedBytes: Float64Array;
+  /** The most of the GPU: with memory outside PyTorch, where the driver was recorded. */
+  readonly cardBytes: Float64Array;
 }
 
 /** For each of `width` columns over the whole recording, the largest total and the most that was reserved, in bytes. */
@@ -119,5 +121,6 @@ export async function curve(session: Session, kind: AxisKind, width: number): Pr
     highBytes[column] = session.index.highestIn(covered.from, covered.to).total * unitBytes;
   }
   const window = {width, height: 1, x: axis.range, lowBytes: 0, highBytes: 1, axis: kind, shade: 'light' as const};
-  return {highBytes, reservedBytes: await reservedOf(session, window)};
+  const [reservedBytes, outsideBytes] = await Promise.all([reservedOf(session, window), outsideOf(session, window)]);
+  return {highBytes, reservedBytes, cardBytes: onCard(reservedBytes, outsideBytes)};
 }

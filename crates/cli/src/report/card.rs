@@ -1,6 +1,6 @@
 //! All that a process has of its cards, where the driver was recorded.
 
-use highwater_documents::{CardUseView, ComparedView, OwnerView, ReportView, WorkView};
+use highwater_documents::{CardUseView, ComparedView, OwnerView, ReportView, TouchedView, WorkView};
 
 use crate::document::Section;
 use crate::style::{DIM, STRONG};
@@ -9,6 +9,8 @@ use crate::units::{count, counted, size};
 
 /// Call sites that stand below an owner.
 const SITES: usize = 3;
+/// Managed allocations of which the text says when they were touched.
+const TOUCHED: usize = 3;
 
 pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
     let Some(driver) = &report.driver else { return Vec::new() };
@@ -27,8 +29,17 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
             let calls = counted(driver.without_python, "call has", "calls have");
             last.line(format!("{calls} no Python line: reading it would have taken too much of the program's time."));
         }
-        if let Some(text) = work(&driver.work) {
+        if let Some(text) = work(&driver.work, !driver.touched.is_empty()) {
             last.line(text);
+        }
+        for allocation in driver.touched.iter().take(TOUCHED) {
+            last.line(touched(allocation));
+        }
+        if let Some(more) = driver.touched.len().checked_sub(TOUCHED).filter(|&more| more > 0) {
+            last.line(format!(
+                "{} more: `--format json` lists them.",
+                counted(more, "managed allocation", "managed allocations")
+            ));
         }
         if let Some(card) = &driver.imitated {
             last.line(imitated(card));
@@ -41,14 +52,23 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
 }
 
 /// Kernels and copies, where a profiler counted them.
-fn work(work: &[WorkView]) -> Option<String> {
-    let told = |work: &WorkView| {
-        let bytes = if work.bytes > 0 { format!(" ({})", size(work.bytes)) } else { String::new() };
-        format!("{} {}{bytes}", count(work.count), work.what)
-    };
-    let all: Vec<_> = work.iter().map(told).collect();
-    (!all.is_empty())
-        .then(|| format!("The devices ran {}. The file does not say which allocations they touched.", all.join(", ")))
+fn work(work: &[WorkView], knows_managed: bool) -> Option<String> {
+    let all: Vec<_> = work.iter().map(|work| of_kind(work.count, &work.what, work.bytes)).collect();
+    let touched = if knows_managed { "Only of managed memory, the file says" } else { "The file does not say" };
+    (!all.is_empty()).then(|| format!("The devices ran {}. {touched} which allocations they touched.", all.join(", ")))
+}
+
+fn of_kind(times: u64, what: &str, bytes: u64) -> String {
+    let bytes = if bytes > 0 { format!(" ({})", size(bytes)) } else { String::new() };
+    format!("{} {what}{bytes}", count(times))
+}
+
+/// When a managed allocation was touched.
+fn touched(of: &TouchedView) -> String {
+    let site = of.site.as_ref().map_or_else(String::new, |site| format!(" {site}"));
+    let all: Vec<_> = of.touches.iter().map(|touch| of_kind(touch.count, &touch.what, touch.bytes)).collect();
+    let since = highwater_units::duration_us(of.untouched_us);
+    format!("{} of managed memory{site} was last touched {since} before the end: {}.", size(of.bytes), all.join(", "))
 }
 
 /// What is known of memory outside PyTorch without a GPU.
@@ -79,6 +99,12 @@ fn card(card: &CardUseView) -> Section {
     section.table(table);
     if let Some(text) = oversubscribed(card) {
         section.line(text);
+    }
+    if card.is_machines {
+        section.line(
+            "Its memory is the machine's, of which other programs use a part, too: context, code and streams are not measured, and not part \
+             of the sum.",
+        );
     }
     if let Some(text) = compared(&card.compared) {
         section.line(text);

@@ -107,6 +107,19 @@ fn findings_name_what_is_beside_pytorch() {
 }
 
 #[test]
+fn messages_before_collectives_take_local_memory_for_both() {
+    let card = card("nccl_messages0");
+    let local = &owner(&card, "kernels", "").unwrap()["sites"][0];
+    assert_eq!((local["bytes"].as_i64(), &local["function"]), (Some(248 * MIB), &"pncclGroupEnd".into()));
+    // Two groups with a ring each, and what the first sends with: docs/driver.md has these numbers.
+    let nccl = owner(&card, "library", "NCCL").unwrap();
+    assert_eq!(nccl["bytes"], (2 * (196 + 288) + 64) * MIB);
+    for moment in card["compared"].as_array().unwrap() {
+        assert!(moment["left_bytes"].as_i64().unwrap().abs() <= 2 * MIB, "{moment}");
+    }
+}
+
+#[test]
 fn the_whole_card_reads_like_this() {
     let text = stdout(&format!("report {}", path("pool")));
     let from = text.find("Device 0: the whole card").unwrap();

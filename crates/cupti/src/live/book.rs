@@ -23,8 +23,8 @@ pub(crate) struct Book {
     libraries: FxHashMap<String, u32>,
     pythons: FxHashMap<PythonStack, u32>,
     managed: usize,
-    /// Functions that recorded calls have launched.
-    launched: FxHashSet<u64>,
+    /// Functions that recorded calls have launched, by device: each needs its own local memory.
+    launched: FxHashSet<(i32, u64)>,
     /// The last that was noted of each pool.
     pools: FxHashMap<u64, Event>,
     pub(crate) about: Format,
@@ -120,9 +120,22 @@ impl Book {
         loading.push((thread, now_ns));
     }
 
-    /// A function is launched: whether for the first time.
-    pub(crate) fn launches(&mut self, function: u64) -> bool {
-        self.launched.insert(function)
+    /// The free memory of a device says nothing of this process.
+    pub(crate) fn not_measured(&mut self, device: i32) {
+        let devices = &mut self.about.not_measured;
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+
+    /// Whether a function was launched on a device before.
+    pub(crate) fn has_launched(&self, device: i32, function: u64) -> bool {
+        self.launched.contains(&(device, function))
+    }
+
+    /// A function was launched on a device.
+    pub(crate) fn launched(&mut self, device: i32, function: u64) {
+        self.launched.insert((device, function));
     }
 
     /// Bytes that are not free and not explained, after a look.

@@ -48,6 +48,10 @@ pub(crate) fn look<T>(recorder: &Recorder, own: usize, note: impl FnOnce(&mut Bo
         return None;
     }
     let (device, used, _) = recorder.cupti.used()?;
+    if recorder.cupti.shares_memory(device) {
+        recorder.book().not_measured(device);
+        return None;
+    }
     let mut book = recorder.book();
     is_quiet().then(|| note(&mut book, device, used))
 }
@@ -77,10 +81,11 @@ pub(crate) extern "C" fn called(_: *mut c_void, domain: c_int, number: c_uint, d
             // SAFETY: in this domain CUPTI hands over this structure.
             let mut call = Made { recorder: &recorder, what, data: unsafe { &*data } };
             if let What::Launches { function } = what {
+                let function = call.argument(function);
                 if !call.is_first(function) {
                     return;
                 }
-                call.what = What::Changes(Kind::Launch);
+                call.what = What::FirstLaunch { function };
             }
             if call.data.site == BEFORE { call.begins() } else { call.ends() }
         }
@@ -138,10 +143,10 @@ impl Made<'_> {
         if to.is_null() { 0 } else { unsafe { to.read_unaligned() } }
     }
 
-    /// Whether this launch is the first one of its function.
-    fn is_first(&self, function: usize) -> bool {
+    /// Whether this launch is the first one of its function on its device.
+    fn is_first(&self, function: u64) -> bool {
         if self.data.site == BEFORE {
-            let is_first = self.recorder.book().launches(self.argument(function));
+            let is_first = self.device().is_some_and(|device| !self.recorder.book().has_launched(device, function));
             IS_FIRST.with(|of_thread| of_thread.set(is_first));
             return is_first;
         }
@@ -161,8 +166,8 @@ impl Made<'_> {
         BEGUN.fetch_add(1, Ordering::AcqRel);
         let now = now_ns();
         if let Some(device) = self.device().filter(|_| others == 0) {
-            let is_due =
-                matches!(self.what, What::Changes(_)) || self.recorder.book().is_look_due(device, now, thread());
+            let is_due = matches!(self.what, What::Changes(_) | What::FirstLaunch { .. })
+                || self.recorder.book().is_look_due(device, now, thread());
             if is_due {
                 look_at_pools(self.recorder);
                 look(self.recorder, 1, |book, device, used| book.look(device, used, now, thread()));
@@ -224,7 +229,10 @@ impl Made<'_> {
                 self.note(Event { address: self.argument(0), bytes, extra: self.argument(3), ..self.event(Kind::Map) });
             }
             What::Retains => self.note(Event { address: self.written(0), ..self.event(Kind::Retain) }),
-            What::Changes(kind) => self.changed(kind),
+            What::Changes(kind) => {
+                self.changed(kind);
+            }
+            What::FirstLaunch { function } => self.first_launched(function),
             What::Frees { .. } | What::Waits | What::Launches { .. } => {}
         }
         if matches!(self.what, What::Waits | What::Frees { kind: Kind::StreamOrderedFree, .. }) {
@@ -268,13 +276,26 @@ impl Made<'_> {
         Event { stack, python, ..event }
     }
 
-    /// Notes the change of free memory during this call.
-    fn changed(&self, kind: Kind) {
+    /// Notes the change of free memory during this call; whether it could be measured.
+    fn changed(&self, kind: Kind) -> bool {
         let now = now_ns();
         let change = |book: &mut Book, device, used| (device, book.change(device, used, now, thread()));
-        let Some((device, bytes)) = look(self.recorder, 1, change) else { return };
+        let Some((device, bytes)) = look(self.recorder, 1, change) else { return false };
         if bytes != 0 {
             self.allocated(book::measured(kind, device, bytes, now, thread()));
+        }
+        true
+    }
+
+    /// Notes the memory that a function's first launch took.
+    fn first_launched(&self, function: u64) {
+        let is_measured = self.changed(Kind::Launch);
+        let Some(device) = self.device() else { return };
+        let mut book = self.recorder.book();
+        book.launched(device, function);
+        if !is_measured {
+            // The next look finds it: it is a launch's, as after a module was loaded.
+            book.module_loaded(device, now_ns(), thread());
         }
     }
 

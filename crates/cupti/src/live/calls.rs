@@ -39,6 +39,8 @@ pub(crate) enum What {
     Changes(Kind),
     /// The first launch of a function changes it, which may need more local memory: the place of the function among the arguments.
     Launches { function: usize },
+    /// Such a launch: the function.
+    FirstLaunch { function: u64 },
 }
 
 impl What {

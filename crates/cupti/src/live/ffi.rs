@@ -21,6 +21,8 @@ const HAS_SUBSCRIBER: c_int = 39;
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT` and `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
 const RESERVED_NOW: c_int = 5;
 const USED_NOW: c_int = 7;
+/// `CU_DEVICE_ATTRIBUTE_INTEGRATED`
+const INTEGRATED: c_int = 18;
 
 /// `CUpti_CallbackData`
 #[repr(C)]
@@ -46,6 +48,7 @@ type MemGetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
 type PoolGet = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type DefaultPool = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
 type CurrentDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
+type Attribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
 
 /// The functions that are used.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +61,7 @@ pub(crate) struct Cupti {
     result_string: Option<ResultString>,
     mem_get_info: MemGetInfo,
     current_device: CurrentDevice,
+    attribute: Option<Attribute>,
     pool_get: Option<PoolGet>,
     default_pool: Option<DefaultPool>,
 }
@@ -112,6 +116,7 @@ impl Cupti {
             result_string: function!(library, c"cuptiGetResultString"),
             mem_get_info: needed!(driver, c"cuMemGetInfo_v2"),
             current_device: needed!(driver, c"cuCtxGetDevice"),
+            attribute: function!(driver, c"cuDeviceGetAttribute"),
             pool_get: function!(driver, c"cuMemPoolGetAttribute"),
             default_pool: function!(driver, c"cuDeviceGetDefaultMemPool"),
         };
@@ -191,6 +196,14 @@ impl Cupti {
             (self.current_device)(&raw mut device) == 0 && (self.mem_get_info)(&raw mut free, &raw mut total) == 0
         };
         is_known.then_some((device, total.saturating_sub(free) as u64, total as u64))
+    }
+
+    /// Whether a device has the machine's memory, whose free part changes with every program.
+    pub(crate) fn shares_memory(&self, device: i32) -> bool {
+        let mut value = 0;
+        // SAFETY: it is written.
+        self.attribute.is_some_and(|function| unsafe { function(&raw mut value, INTEGRATED, device) } == 0)
+            && value != 0
     }
 
     /// The pool that a device's stream-ordered allocations come from.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::number;
-use highwater_outside::{Beside, Block, Line, Recording, Timeline};
+use highwater_outside::{Beside, Block, Recording, Timeline};
 
 use super::PeakAt;
 use super::entries::times_of;
 use super::section::Section;
-use crate::report::{DriverLineView, described};
+use crate::report::site_of;
 
 /// Memory outside PyTorch on a GPU.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -120,16 +120,7 @@ fn sites(recording: &Recording, blocks: &[Block]) -> (Vec<String>, Vec<u32>) {
         .map(|block| {
             let event = &block.event;
             *rows.entry((event.stack, event.python)).or_insert_with(|| {
-                let line = recording.python(event).and_then(|stack| {
-                    let Line(filename, line, name) = stack.line()?.clone();
-                    Some(DriverLineView { filename, line, name, of_main_thread: stack.of_main })
-                });
-                let text = described(
-                    recording.function(event),
-                    recording.operator(event).as_deref(),
-                    recording.scope(event).as_deref(),
-                    line.as_ref(),
-                )?;
+                let text = site_of(recording, event)?;
                 Some(*words.entry(text).or_insert_with_key(|text| {
                     sites.push(text.clone());
                     number(sites.len() - 1)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_outside::{Line, Moment, OwnerTotal, Recording, Role, Timeline};
+use highwater_outside::{Event, Kind, Line, Moment, OwnerTotal, Recording, Role, Timeline};
 
 /// The memory of the process on its GPUs.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -20,6 +20,9 @@ pub struct DriverView {
     /// Kernels and copies, where a profiler counted them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<WorkView>,
+    /// Managed allocations of which a profiler says when they were touched, the largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<TouchedView>,
     /// Times in which nothing was recorded.
     pub gaps: Vec<DriverGapView>,
     /// Each GPU on which the process has memory.
@@ -39,6 +42,41 @@ pub struct WorkView {
     /// The bytes that were copied.
     pub bytes: u64,
     /// When the last ended, in microseconds since the Unix epoch.
+    pub last_us: i64,
+}
+
+/// A managed allocation, and when it was touched.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TouchedView {
+    /// CUDA ordinal.
+    pub device: i32,
+    /// Its first byte.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Where it was made, in words, as far as it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// When it was touched last, in microseconds since the Unix epoch.
+    pub last_us: i64,
+    /// From then to the end of the recording, in microseconds.
+    pub untouched_us: i64,
+    /// By what, the last one first.
+    pub touches: Vec<TouchView>,
+}
+
+/// Accesses of one kind.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TouchView {
+    /// Which way pages were moved, or whose page faults.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// The bytes that were moved.
+    pub bytes: u64,
+    /// When the last one ended, in microseconds since the Unix epoch.
     pub last_us: i64,
 }
 
@@ -64,6 +102,9 @@ pub struct CardUseView {
     pub capacity_bytes: Option<u64>,
     /// The moment of the highest use, of all owners together.
     pub peak: CardMomentView,
+    /// Whether it is the machine's memory, so that context, code, streams and graphs were not measured: other programs change the free memory, too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_machines: bool,
     /// The use at the dump.
     pub end_bytes: u64,
     /// The sum beside NVML's figure for the process, at each moment when NVML was read.
@@ -163,6 +204,7 @@ pub(super) fn driver_view(recording: &Recording) -> DriverView {
         device,
         capacity_bytes: about.capacities.iter().find(|&&(of, _)| of == device).map(|&(_, bytes)| bytes),
         peak: moment_view(&timeline, &timeline.peak(device)),
+        is_machines: about.not_measured.contains(&device),
         end_bytes: positive(timeline.end(device).bytes),
         compared: compared(&timeline, device),
     });
@@ -182,6 +224,7 @@ pub(super) fn driver_view(recording: &Recording) -> DriverView {
                 last_us: micros(work.last_ns),
             })
             .collect(),
+        touched: touched(recording),
         gaps: about
             .gaps
             .iter()
@@ -193,6 +236,60 @@ pub(super) fn driver_view(recording: &Recording) -> DriverView {
             .collect(),
         cards: cards.collect(),
     }
+}
+
+/// Rows of managed allocations at most.
+const MAX_TOUCHED: usize = 1000;
+
+fn touched(recording: &Recording) -> Vec<TouchedView> {
+    let mut touches: BTreeMap<(u64, u64), Vec<TouchView>> = BTreeMap::new();
+    for touch in &recording.about.touches {
+        touches.entry((touch.made_ns, touch.address)).or_default().push(TouchView {
+            what: touch.what.clone(),
+            count: touch.count,
+            bytes: touch.bytes,
+            last_us: micros(touch.last_ns),
+        });
+    }
+    let about = &recording.about;
+    let work = about.work.iter().map(|work| work.last_ns).chain(about.touches.iter().map(|touch| touch.last_ns));
+    let end_us = micros(work.fold(about.ended_ns, u64::max));
+    let managed = recording.events.iter().filter(|event| event.kind == Kind::Managed);
+    let mut all: Vec<_> = managed
+        .filter_map(|event| {
+            let mut touches = touches.remove(&(event.time_ns, event.address))?;
+            touches.sort_by_key(|touch| std::cmp::Reverse(touch.last_us));
+            let last_us = touches.first()?.last_us;
+            Some(TouchedView {
+                device: event.device,
+                address: event.address,
+                bytes: event.bytes.unsigned_abs(),
+                site: site_of(recording, event),
+                last_us,
+                untouched_us: end_us.saturating_sub(last_us),
+                touches,
+            })
+        })
+        .collect();
+    all.sort_by_key(|touched| std::cmp::Reverse(touched.bytes));
+    all.truncate(MAX_TOUCHED);
+    all
+}
+
+/// Where an event's memory was requested, in words, as far as it is known.
+pub(crate) fn site_of(recording: &Recording, event: &Event) -> Option<String> {
+    described(
+        recording.function(event),
+        recording.operator(event).as_deref(),
+        recording.scope(event).as_deref(),
+        line_of(recording, event).as_ref(),
+    )
+}
+
+fn line_of(recording: &Recording, event: &Event) -> Option<DriverLineView> {
+    let stack = recording.python(event)?;
+    let Line(filename, line, name) = stack.line()?.clone();
+    Some(DriverLineView { filename, line, name, of_main_thread: stack.of_main })
 }
 
 fn moment_view(timeline: &Timeline<'_>, moment: &Moment) -> CardMomentView {
@@ -217,7 +314,7 @@ fn owner_view(timeline: &Timeline<'_>, total: &OwnerTotal) -> OwnerView {
 }
 
 /// Where memory of the driver was requested, in words, as far as it is known.
-pub(crate) fn described(
+fn described(
     function: Option<&str>,
     operator: Option<&str>,
     scope: Option<&str>,
@@ -245,10 +342,7 @@ fn sites(recording: &Recording, total: &OwnerTotal) -> Vec<DriverSiteView> {
     type Key = (Option<DriverLineView>, Option<String>, Option<String>, Option<String>);
     let mut sums: BTreeMap<Key, (u64, usize)> = BTreeMap::new();
     for event in &total.live {
-        let line = recording.python(event).and_then(|stack| {
-            let Line(filename, line, name) = stack.line()?.clone();
-            Some(DriverLineView { filename, line, name, of_main_thread: stack.of_main })
-        });
+        let line = line_of(recording, event);
         let function = recording.function(event).map(str::to_owned);
         let key = (line, function, recording.operator(event), recording.scope(event));
         let sum = sums.entry(key).or_default();

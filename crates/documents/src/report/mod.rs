@@ -18,10 +18,10 @@ use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, findings_beside};
 use highwater_snapshot::{BlockState, EntryId};
 
-pub(crate) use self::driver::described;
+pub(crate) use self::driver::site_of;
 pub use self::driver::{
     CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
-    WorkView,
+    TouchView, TouchedView, WorkView,
 };
 pub use self::out_of_memory::OomView;
 pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};

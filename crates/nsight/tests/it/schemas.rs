@@ -1,8 +1,8 @@
 //! Shapes of the tables, made by hand from "SQLite Export Schema Reference", and a file that Nsight Systems wrote.
 
-use highwater_nsight::{read, read_beside};
+use highwater_nsight::{read, read_beside, read_stream};
 use highwater_outside::{Kind, Recording, Role, Timeline};
-use highwater_snapshot::{Action, Snapshot};
+use highwater_snapshot::{Action, Snapshot, Unpacking};
 use rusqlite::Connection;
 use tempfile::NamedTempFile;
 
@@ -177,6 +177,73 @@ fn named_ranges_are_scopes_and_work_is_counted() {
         (1, "kernels", 1, 0),
     ];
     assert_eq!(work, expected);
+}
+
+/// Moves of managed memory and its page faults, from "SQLite Export Schema Reference": the only rows with addresses.
+const FAULTS: &str = "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+    globalPid INTEGER, bytes INTEGER, copyKind INTEGER, migrationCause INTEGER, virtualAddress INTEGER);
+    CREATE TABLE CUDA_UM_CPU_PAGE_FAULT_EVENTS (start INTEGER NOT NULL, globalPid INTEGER NOT NULL, address INTEGER NOT NULL,
+    originalFaultPc INTEGER, CpuInstruction INTEGER NOT NULL, module INTEGER, sourceFile INTEGER, sourceLine INTEGER);
+    CREATE TABLE CUDA_UM_GPU_PAGE_FAULT_EVENTS (start INTEGER NOT NULL, end INTEGER NOT NULL, globalPid INTEGER NOT NULL,
+    deviceId INTEGER NOT NULL, address INTEGER NOT NULL, numberOfPageFaults INTEGER NOT NULL, faultAccessType INTEGER NOT NULL);";
+
+#[test]
+fn the_file_tells_when_managed_memory_was_touched() {
+    let other = 99_i64 << 24;
+    let (a, page) = (4 * MIB, 64 << 10);
+    let rows = format!(
+        "{OLD} {FAULTS} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (10, {PROCESS}, 0, 1, {a}, {a}, 4, 0, NULL, 1),
+         (40, {PROCESS}, 0, 1, {a}, {a}, 4, 1, NULL, 2), (50, {PROCESS}, 0, 1, {a}, {a}, 4, 0, NULL, 3),
+         (50, {other}, 0, 1, {a}, {a}, 4, 0, NULL, 3), (60, {PROCESS}, 0, 1, 67108864, {a}, 4, 0, NULL, 4),
+         (60, {PROCESS}, 0, 1, 134217728, {a}, 2, 0, NULL, 5);
+         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (20, 25, 0, {PROCESS}, {page}, 11, 2, {inside}), (30, 33, 0, {PROCESS}, {page}, 11, 2, {a}),
+         (70, 75, 0, {PROCESS}, {page}, 12, 2, {inside}), (70, 76, 0, {other}, 5, 13, 1, {a}), (80, 81, 0, {PROCESS}, 9, 1, NULL, {a}),
+         (80, 81, 0, {PROCESS}, 9, 11, 2, 134217728), (80, 81, 0, {PROCESS}, 9, 11, 2, {past}), (5, 6, 0, {PROCESS}, 9, 11, 2, {a});
+         INSERT INTO CUDA_UM_CPU_PAGE_FAULT_EVENTS VALUES (90, {PROCESS}, {a}, 0, 0, NULL, NULL, NULL);
+         INSERT INTO CUDA_UM_GPU_PAGE_FAULT_EVENTS VALUES (62, 64, {PROCESS}, 0, {inside}, 7, 1), (63, 66, {PROCESS}, 0, {a}, 3, 1);",
+        inside = a + page,
+        past = 2 * a,
+    );
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    let managed: Vec<_> = recording.events.iter().filter(|event| event.kind == Kind::Managed).collect();
+    let told: Vec<_> = managed
+        .iter()
+        .map(|event| {
+            let of_it =
+                |touch: &&highwater_outside::Touch| (touch.address, touch.made_ns) == (event.address, event.time_ns);
+            let touches = recording.about.touches.iter().filter(of_it);
+            touches.map(|touch| (&*touch.what, touch.count, touch.bytes, touch.last_ns)).collect::<Vec<_>>()
+        })
+        .collect();
+    let page = page.unsigned_abs();
+    let first = vec![("moves of managed memory to the device", 2, 2 * page, 33)];
+    let again = vec![
+        ("moves of managed memory to the host", 1, page, 75),
+        ("page faults of the device", 10, 0, 66),
+        ("page faults of the host", 1, 0, 90),
+    ];
+    let others = vec![("moves of managed memory between devices", 1, 5, 76)];
+    assert!(told.contains(&first) && told.contains(&again) && told.contains(&others), "{told:?}");
+    assert_eq!(recording.about.touches.len(), 5, "neither device memory nor what lies past an allocation");
+}
+
+#[test]
+fn a_stream_is_a_profile_or_a_snapshot() {
+    let path = highwater_testkit::testdata("nsight/2024.sqlite");
+    let (bytes, of_file) = (std::fs::read(&path).unwrap(), read(&path).unwrap());
+    let read = |bytes: &[u8], name: &str| read_stream(bytes, Unpacking::Bounded, name);
+    assert_eq!(read(&bytes, "`dropped.sqlite`").unwrap().extras, of_file.extras);
+    assert_eq!(read(&highwater_testkit::gzip(&bytes), "standard input").unwrap().extras, of_file.extras);
+    let snapshot = std::fs::read(highwater_testkit::testdata("recordings/linear_forward.pickle.gz")).unwrap();
+    assert!(!read(&snapshot, "`run.pickle.gz`").unwrap().traces.is_empty());
+    let problem = read(&bytes[..5000], "`dropped.sqlite`").unwrap_err();
+    assert!(problem.what().starts_with("`dropped.sqlite` cannot be read"), "{}", problem.what());
+    let problem = read(b"no report", "`profile.nsys-rep`").unwrap_err();
+    let said = format!("{} {:?}", problem.what(), problem.what_to_do());
+    assert!(said.starts_with("`profile.nsys-rep` cannot be read"), "{said}");
+    assert!(!said.contains("/tmp"), "{said}");
+    let problem = read(b"SQLi", "`short`").unwrap_err();
+    assert!(problem.what().starts_with("`short` is not a memory snapshot"), "{}", problem.what());
 }
 
 #[test]

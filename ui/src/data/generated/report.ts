@@ -824,6 +824,10 @@ export interface Driver {
    */
   kept: number;
   /**
+   * Managed allocations of which a profiler says when they were touched, the largest first.
+   */
+  touched?: Touched[];
+  /**
    * Calls without a Python stack because it would have taken too long to get.
    */
   without_python: number;
@@ -852,6 +856,10 @@ export interface CardUse {
    * The use at the dump.
    */
   end_bytes: number;
+  /**
+   * Whether it is the machine's memory, so that context, code, streams and graphs were not measured: other programs change the free memory, too.
+   */
+  is_machines?: boolean;
   /**
    * The moment of the highest use, of all owners together.
    */
@@ -998,6 +1006,60 @@ export interface DriverGap {
    * Why.
    */
   why: string;
+}
+/**
+ * A managed allocation, and when it was touched.
+ */
+export interface Touched {
+  /**
+   * Its first byte.
+   */
+  address: number;
+  /**
+   * Its size.
+   */
+  bytes: number;
+  /**
+   * CUDA ordinal.
+   */
+  device: number;
+  /**
+   * When it was touched last, in microseconds since the Unix epoch.
+   */
+  last_us: number;
+  /**
+   * Where it was made, in words, as far as it is known.
+   */
+  site?: string;
+  /**
+   * By what, the last one first.
+   */
+  touches: Touch[];
+  /**
+   * From then to the end of the recording, in microseconds.
+   */
+  untouched_us: number;
+}
+/**
+ * Accesses of one kind.
+ */
+export interface Touch {
+  /**
+   * The bytes that were moved.
+   */
+  bytes: number;
+  /**
+   * How many.
+   */
+  count: number;
+  /**
+   * When the last one ended, in microseconds since the Unix epoch.
+   */
+  last_us: number;
+  /**
+   * Which way pages were moved, or whose page faults.
+   */
+  what: string;
 }
 /**
  * Work of a device, of one kind.

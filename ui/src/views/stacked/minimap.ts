@@ -3,6 +3,7 @@
 import type {Ink, Pen} from '../../draw/overlay';
 import type {Viewport} from '../../draw/viewport';
 import {type AxisRange, moved} from '../../model/axis';
+import {onCard} from '../../model/outside';
 import type {StackedPicture} from '../../worker/pictures';
 
 /** Its height. */
@@ -37,11 +38,7 @@ export function drawMinimap(
     pen.globalAlpha = 1;
   };
   if (showsOutside && outsideBytes.length > 0) {
-    const owners = outsideBytes.length / window.width;
-    const all = reservedBytes.map((reserved, column) =>
-      outsideBytes.subarray(column * owners, (column + 1) * owners).reduce((sum, bytes) => sum + bytes, reserved),
-    );
-    area(all, ink.reserved, 0.12);
+    area(onCard(reservedBytes, outsideBytes), ink.reserved, 0.12);
   }
   area(reservedBytes, ink.reserved, 0.2);
   area(highBytes, ink.faint, 0.75);

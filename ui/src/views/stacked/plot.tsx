@@ -6,6 +6,7 @@ import {useLayoutEffect, useRef} from 'preact/hooks';
 import {Transferred} from '../../data/rpc';
 import {Problem} from '../../data/source';
 import {FloatingCard} from '../../kit/floating';
+import {outsideName} from '../../kit/outside';
 import {registerPicture} from '../../kit/save';
 import type {Axis} from '../../model/axis';
 import {leaveGarbage} from '../../model/garbage';
@@ -125,7 +126,7 @@ function OutsideLine({device, hit: {outside}}: {device: Opened; hit: Hit}) {
   return (
     <div>
       <b>{binary(outside.bytes)}</b> {device.device.outside?.owners[outside.owner].title}
-      <span class="chip">outside PyTorch</span>
+      <span class="chip">{outsideName(device)}</span>
     </div>
   );
 }

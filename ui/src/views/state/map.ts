@@ -205,7 +205,7 @@ export class StateMap {
     for (const heading of picture.headings) {
       const {y} = heading;
       pen.fillText(
-        wordsThatFit(pen, heading, this.canvas.width / this.ratio - 2 * MARGIN_CSS),
+        wordsThatFit(pen, heading, this.device.reservedMaxBytes > 0, this.canvas.width / this.ratio - 2 * MARGIN_CSS),
         MARGIN_CSS,
         y / this.ratio - this.top + HEADING_CSS - 3,
       );
@@ -217,9 +217,14 @@ export class StateMap {
 }
 
 /** The words of a heading; where they are too wide, the name is cut and its bytes are whole. */
-export function wordsThatFit(pen: Pen, heading: StatePicture['headings'][number], widthCss: number): string {
+export function wordsThatFit(
+  pen: Pen,
+  heading: StatePicture['headings'][number],
+  knowsPytorch: boolean,
+  widthCss: number,
+): string {
   const {label, segments, mappedBytes, usedBytes, isOutside} = heading;
-  const name = isOutside ? `${label}, outside PyTorch` : label;
+  const name = isOutside && knowsPytorch ? `${label}, outside PyTorch` : label;
   const number = counted(segments, isOutside ? 'allocation' : 'segment');
   const bytes = isOutside ? binary(mappedBytes) : `${binary(usedBytes)} of ${binary(mappedBytes)}`;
   for (const words of [`${name}: ${number}, ${bytes}${isOutside ? '' : ' in use'}`, `${name}: ${bytes}`]) {

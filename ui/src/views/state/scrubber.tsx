@@ -3,6 +3,7 @@
 import {useSignal, useSignalEffect} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
 import {count} from '../../model/units';
+import {outsideShown} from '../../state/outside';
 import {engine, type Opened, opened, shownEntry} from '../../state/session';
 import * as store from '../../state/store';
 import type {Curve} from '../../worker/pictures';
@@ -83,7 +84,8 @@ function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened): void {
   const style = getComputedStyle(canvas);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   pen.scale(ratio, ratio);
-  const most = Math.max(device.reservedMaxBytes, device.peakBytes, 1);
+  const showsOutside = outsideShown.value !== 'hidden';
+  const most = Math.max(device.reservedMaxBytes, device.peakBytes, showsOutside ? device.cardMaxBytes : 0, 1);
   const area = (values: Float64Array, fill: string, alpha: number) => {
     pen.globalAlpha = alpha;
     pen.fillStyle = fill;
@@ -99,6 +101,7 @@ function draw(canvas: HTMLCanvasElement, curve: Curve, device: Opened): void {
     pen.fill();
     pen.globalAlpha = 1;
   };
+  if (showsOutside) area(curve.cardBytes, colour('reserved'), 0.15);
   area(curve.reservedBytes, colour('reserved'), 0.25);
   area(curve.highBytes, colour('faint'), 0.8);
   for (const mark of device.device.marks) {

@@ -6,7 +6,7 @@ import {AllocationLines} from '../../kit/allocation';
 import {openAllocationMenu} from '../../kit/allocation-menu';
 import {FloatingCard} from '../../kit/floating';
 import {addCommands, type CommandGroup} from '../../kit/keys';
-import {OutsideChoice, OutsideLines} from '../../kit/outside';
+import {OutsideChoice, OutsideLines, outsideName} from '../../kit/outside';
 import {registerPicture, SaveMenu} from '../../kit/save';
 import {Splitter, usePanelWidth} from '../../kit/splitter';
 import {asInMessages, binary, count, counted} from '../../model/units';
@@ -132,7 +132,7 @@ export function StateView({device}: {device: Opened}) {
           {'block' in shown ? (
             <AllocationLines details={shown.block} />
           ) : 'outside' in shown ? (
-            <OutsideLines details={shown.outside} />
+            <OutsideLines device={device} details={shown.outside} />
           ) : (
             <SegmentLines details={shown.segment} isFree={shown.isFree} />
           )}
@@ -150,19 +150,23 @@ function Totals({device, picture}: {device: Opened; picture: ReadonlySignal<Stat
   return (
     <>
       <b>after entry {count(entry)}</b>
-      <span title={`${count(totals.activeBytes)} bytes`}>
-        {binary(totals.activeBytes)} active in {counted(totals.blocks, 'block')}
-        {totals.pendingBytes > 0 && `, of which ${binary(totals.pendingBytes)} awaits its free`}
-      </span>
-      <span title={`${count(totals.reservedBytes)} bytes`}>
-        {binary(totals.reservedBytes)} reserved in {counted(totals.segments, 'segment')}
-      </span>
-      <span title={`${count(totals.largestFreeBytes)} bytes`}>
-        largest free block {binary(totals.largestFreeBytes)}
-      </span>
+      {device.reservedMaxBytes > 0 && (
+        <>
+          <span title={`${count(totals.activeBytes)} bytes`}>
+            {binary(totals.activeBytes)} active in {counted(totals.blocks, 'block')}
+            {totals.pendingBytes > 0 && `, of which ${binary(totals.pendingBytes)} awaits its free`}
+          </span>
+          <span title={`${count(totals.reservedBytes)} bytes`}>
+            {binary(totals.reservedBytes)} reserved in {counted(totals.segments, 'segment')}
+          </span>
+          <span title={`${count(totals.largestFreeBytes)} bytes`}>
+            largest free block {binary(totals.largestFreeBytes)}
+          </span>
+        </>
+      )}
       {totals.outsideBytes > 0 && (
         <span title="Contexts, code, streams, graphs and pools of the driver are part of it and have no address of their own">
-          {binary(totals.outsideBytes)} outside PyTorch
+          {binary(totals.outsideBytes)} {outsideName(device)}
         </span>
       )}
       {error && (

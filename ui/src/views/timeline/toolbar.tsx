@@ -45,10 +45,12 @@ export function TimelineToolbar({device}: {device: Opened}) {
         </select>
       </label>
       <OutsideChoice device={device} />
-      <span class="faint">
-        peak {binary(peak.bytes)} {measure === 'active_bytes' ? 'active' : 'requested'}
-        {peak.entry !== null && ` after entry ${count(peak.entry)}`}
-      </span>
+      {peak.bytes > 0 && (
+        <span class="faint">
+          peak {binary(peak.bytes)} {measure === 'active_bytes' ? 'active' : 'requested'}
+          {peak.entry !== null && ` after entry ${count(peak.entry)}`}
+        </span>
+      )}
       <span class="spring" />
       <SaveMenu />
     </div>

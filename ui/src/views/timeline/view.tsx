@@ -24,7 +24,10 @@ const SOURCE: ChartSource = {
     ),
   key: () => JSON.stringify([store.colourBy.value, searchGeneration.value, emphasis.value]),
   outlined: () => store.pinned.value,
-  peak: ({peakEntry: entry, peakBytes: bytes}) => ({entry, bytes, words: `peak ${binary(bytes)}`}),
+  peak: ({peakEntry: entry, peakBytes, cardMaxBytes}) => {
+    const bytes = peakBytes || cardMaxBytes;
+    return {entry, bytes, words: `peak ${binary(bytes)}`};
+  },
 };
 
 export function TimelineView({device}: {device: Opened}) {
