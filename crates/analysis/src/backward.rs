@@ -6,7 +6,7 @@
 //! Where their numbers do not fit, only a line that all of the operators share is told.
 
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::callsite::{Site, Sites};
 use crate::native;
@@ -65,7 +65,7 @@ struct Window {
     left: FxHashMap<u32, Vec<FrameId>>,
     /// The call under way, and the stacks of its allocations.
     call: Option<(u32, FrameId)>,
-    stacks: Vec<StackId>,
+    stacks: FxHashSet<StackId>,
 }
 
 impl Window {
@@ -76,7 +76,7 @@ impl Window {
             self.stacks.clear();
             self.forward.entry(operator).or_default().push(line);
         }
-        self.stacks.push(stack);
+        self.stacks.insert(stack);
     }
 
     fn close(&mut self, found: &mut ForwardLines) {

@@ -274,7 +274,6 @@ fn needed(question: &Question<'_>, need: &str) -> Result<NeedView, Problem> {
             }
         }
     }
-    // A way with more GPUs and more memory is no help.
     ways.sort_by_key(|way| (way.memory_bytes, way.cards));
     Ok(NeedView { requests, tokens, ways })
 }
@@ -291,8 +290,10 @@ fn way(
     own.settings.total_bytes = None;
     own.settings.max_len = Some(own.settings.max_len.unwrap_or(tokens).max(tokens));
     let mut flags = vec![format!("--max-model-len {}", own.settings.max_len.unwrap_or(tokens))];
+    // The GPUs of this way, however many the question's flags name.
+    own.settings.tensor = (count > 1).then_some(count);
+    own.settings.pipeline = None;
     if count > 1 {
-        own.settings.tensor = Some(count);
         flags.push(format!("--tensor-parallel-size {count}"));
     }
     let is_vllm = own.release.engine == highwater_serve::Engine::Vllm;
@@ -333,8 +334,15 @@ fn as_number(count: u64) -> f64 {
     count as f64
 }
 
+/// What may stand beside the two numbers of a need; not `k`, which would be a thousand tokens.
+const NEED_WORDS: [&str; 8] = ["", "x", "×", "of", "request", "requests", "token", "tokens"];
+
 /// `32 requests of 8192 tokens`, `32 x 8192`, `32x8192`.
 fn read_need(need: &str) -> Result<(u64, u64), ServeError> {
+    let mut words = need.split(|letter: char| letter.is_ascii_digit() || letter.is_whitespace());
+    if !words.all(|word| NEED_WORDS.contains(&word)) {
+        return Err(bad_need(need));
+    }
     let numbers: Vec<u64> = need
         .split(|letter: char| !letter.is_ascii_digit())
         .filter(|part| !part.is_empty())
@@ -343,8 +351,12 @@ fn read_need(need: &str) -> Result<(u64, u64), ServeError> {
     let is_number = |number: u64| (1..=1 << 32).contains(&number);
     match numbers[..] {
         [requests, tokens] if is_number(requests) && is_number(tokens) => Ok((requests, tokens)),
-        _ => Err(ServeError::BadNeed(need.chars().filter(|letter| !letter.is_control()).take(60).collect())),
+        _ => Err(bad_need(need)),
     }
+}
+
+fn bad_need(need: &str) -> ServeError {
+    ServeError::BadNeed(need.chars().filter(|letter| !letter.is_control()).take(60).collect())
 }
 
 #[cfg(test)]
@@ -367,7 +379,8 @@ mod tests {
         for need in ["32 requests of 8192 tokens", "32x8192", "32 x 8192"] {
             assert_eq!(read_need(need), Ok((32, 8192)), "{need}");
         }
-        for need in ["", "32", "32 requests", "0x8192", "1 2 3", "99999999999999999999999 x 1"] {
+        for need in ["", "32", "32 requests", "0x8192", "1 2 3", "99999999999999999999999 x 1", "32 x 8k", "-32x-8192"]
+        {
             assert!(read_need(need).is_err(), "{need}");
         }
     }

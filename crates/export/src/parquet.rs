@@ -77,13 +77,14 @@ pub fn write(recording: &Recording<'_>, target: &Target<'_>) -> io::Result<u64> 
     })
 }
 
-/// Removes what is left of an earlier export that had more files of this run and rank: from part `parts` on.
+/// Removes what is left of an earlier export of this run and rank: parts from `parts` on, and tables that this export does not write.
 ///
 /// # Errors
 /// If they cannot be removed.
 pub fn remove_further(target: &Target<'_>, id: &RunId, parts: usize) -> io::Result<()> {
     for table in TABLES {
-        let mut further = (parts..).map(|part| Target { part, ..*target }.path(table, id));
+        let is_written = target.tables().any(|written| written.name == table.name);
+        let mut further = (if is_written { parts } else { 0 }..).map(|part| Target { part, ..*target }.path(table, id));
         while let Some(path) = further.next().filter(|path| path.exists()) {
             fs::remove_file(path)?;
         }

@@ -46,7 +46,7 @@ pub enum LogError {
     #[error("line 1: expected `{{\"format\":\"{FORMAT}\",…}}`")]
     NoLog,
     /// A later program wrote it.
-    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log log log")]
+    #[error("line 1: the layout is version {0}, expected {VERSION}: a newer highwater wrote this log")]
     Newer(u32),
     /// A line that is too long.
     #[error("line {line}: more than {LINE_BYTES} bytes, too long for a sample")]
@@ -229,7 +229,7 @@ mod tests {
         insta::assert_snapshot!(error(b"\x80\x04}."), @r#"line 1: expected `{"format":"highwater-log",…}`"#);
         insta::assert_snapshot!(
             error(b"{\"format\":\"highwater-log\",\"version\":9,\"interval_us\":1}\n"),
-            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this log log log"
+            @"line 1: the layout is version 9, expected 1: a newer highwater wrote this log"
         );
         let bad = [&written(&[])[..], b"{\"time_us\":-1}\n"].concat();
         insta::assert_snapshot!(error(&bad), @"line 2: invalid value: integer `-1`, expected u64 at line 1 column 13");

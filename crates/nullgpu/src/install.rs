@@ -31,12 +31,11 @@ pub fn torch(site_packages: &Path) -> Result<Torch, Error> {
         return Err(Error::new(site_packages, Kind::WithoutCuda { version }));
     };
     let metadata = metadata(site_packages).unwrap_or_default();
-    let cudnn = required(&metadata, "nvidia-cudnn-").map(|[major, minor, patch]| {
-        // Up to version 8 with one digit less for the minor one.
-        u64::from(if major < 9 { major * 1000 } else { major * 10_000 } + minor * 100 + patch)
-    });
-    let nccl = required(&metadata, "nvidia-nccl-")
-        .map(|[major, minor, patch]| u64::from(major * 10_000 + minor * 100 + patch));
+    let number = |[first, second, third]: [u64; 3], unit: u64| first * unit + second * 100 + third;
+    let library = |prefix| required(&metadata, prefix).map(|parts| parts.map(u64::from));
+    // Up to version 8 with one digit less for the minor one.
+    let cudnn = library("nvidia-cudnn-").map(|parts| number(parts, if parts[0] < 9 { 1000 } else { 10_000 }));
+    let nccl = library("nvidia-nccl-").map(|parts| number(parts, 10_000));
     Ok(Torch { version, cuda, cudnn, nccl })
 }
 

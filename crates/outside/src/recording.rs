@@ -11,6 +11,9 @@ use crate::owner::{SCOPES, is_between, name};
 const FORMAT: &str = "highwater-driver";
 const VERSION: u32 = 1;
 
+/// The devices of a recording, and the host: as many as a snapshot has at most, for each of them is replayed.
+const DEVICES: std::ops::Range<i32> = crate::HOST..128;
+
 /// A recording of the driver.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
@@ -278,10 +281,12 @@ impl Recording {
             let [device, thread, stack, python, extra] = runs.each_mut().map(Runs::take);
             // A newer kind changes memory in a way that is not known here.
             let Some(kind) = kinds.get(usize::from(kind)).copied().flatten() else { continue };
+            let device = i32::try_from(device).ok().filter(|device| DEVICES.contains(device));
+            let device = device.ok_or_else(|| wrong("it has devices that no machine has".to_owned()))?;
             events.push(Event {
                 kind,
                 time_ns,
-                device: i32::try_from(device).unwrap_or(crate::HOST),
+                device,
                 thread: u32::try_from(thread).unwrap_or(0),
                 stack: u32::try_from(stack).unwrap_or(NO_STACK),
                 python: u32::try_from(python).unwrap_or(NO_STACK),
@@ -419,6 +424,26 @@ mod tests {
                 extra,
             },
         )
+    }
+
+    #[test]
+    fn a_recording_has_no_more_devices_than_a_machine() {
+        let of = |device: i32| {
+            let event = Event {
+                kind: Kind::ALL[0],
+                time_ns: 0,
+                device,
+                thread: 0,
+                stack: NO_STACK,
+                python: NO_STACK,
+                address: 0,
+                bytes: 1,
+                extra: 0,
+            };
+            Recording::from_json(&Recording { events: vec![event], ..Recording::default() }.to_json())
+        };
+        assert!(of(127).is_ok() && of(crate::HOST).is_ok());
+        assert!(of(128).is_err() && of(-2).is_err());
     }
 
     proptest! {

@@ -80,10 +80,11 @@ impl State {
                     .live
                     .get(&(Space::Device, event.address))
                     .filter(|live| live.event.kind == Kind::Managed)
-                    .map(|live| (live.owner, live.event.bytes));
-                if let Some((owner, bytes)) = is_managed {
+                    .map(|live| (live.owner, live.event.device, live.event.bytes));
+                // Of the allocation's device, whichever is the current one now.
+                if let Some((owner, device, bytes)) = is_managed {
                     self.live.remove(&(Space::Device, event.address));
-                    changed(Change { device: event.device, owner, bytes: bytes.saturating_neg(), is_managed: true });
+                    changed(Change { device, owner, bytes: bytes.saturating_neg(), is_managed: true });
                 } else if !self.remove(Space::Device, event.address, &mut change) {
                     // `cuMemFree` also takes what is stream-ordered.
                     self.live.remove(&(Space::Ordered, event.address));
@@ -111,8 +112,11 @@ impl State {
             Kind::Release => self.let_go(event.address, &mut change),
             Kind::Map => {
                 if self.live.contains_key(&(Space::Handle, event.extra)) {
-                    self.mapped.insert(event.address, event.extra);
                     self.hold(event.extra);
+                    // An address that is mapped again was unmapped by a call that was not recorded.
+                    if let Some(before) = self.mapped.insert(event.address, event.extra) {
+                        self.let_go(before, &mut change);
+                    }
                 }
             }
             Kind::Unmap => {

@@ -99,7 +99,7 @@ fn both_of<'a>(own: &'a [SiteBytes], other: &'a [SiteBytes]) -> Vec<Both<'a>> {
             is_claimed: false,
         });
         both.bytes[at] = both.bytes[at].saturating_add(held.bytes);
-        both.count[at] += held.count;
+        both.count[at] = both.count[at].saturating_add(held.count);
         if at == 0 {
             both.set_up_bytes = both.set_up_bytes.saturating_add(held.set_up_bytes);
         }
@@ -346,7 +346,7 @@ fn differing(held: &Held, there: &Held) -> Option<Differing> {
         a.sizes.iter().filter_map(more).collect()
     };
     let (own, other) = (rest(held, there), rest(there, held));
-    let number = |rest: &[(u64, u64)]| rest.iter().map(|&(_, count)| count).sum::<u64>();
+    let number = |rest: &[(u64, u64)]| rest.iter().fold(0, |all: u64, &(_, count)| all.saturating_add(count));
     let largest = |rest: &[(u64, u64)]| rest.iter().map(|&(size, _)| size).max();
     let are_as_many = held.count == there.count && number(&own) == number(&other);
     let largest = [largest(&own)?, largest(&other)?];

@@ -199,8 +199,13 @@ pub fn is_recording(name: &str) -> bool {
     ENDINGS.iter().any(|ending| bare.ends_with(ending)) && !is_other_json && !bare.ends_with(manifest::ENDING)
 }
 
-/// A key that sorts names by text, and by number where both have one: `rank2` before `rank10`.
-pub fn natural(name: &str) -> Vec<(String, u64)> {
+/// A key that sorts names by text, and by number where both have one: `rank2` before `rank10`. Names that differ have different keys.
+pub fn natural(name: &str) -> (Vec<(String, u64)>, String) {
+    (parts(name), name.to_owned())
+}
+
+/// The stretches of a name without digits, each with the number that follows it, or 0.
+pub(crate) fn parts(name: &str) -> Vec<(String, u64)> {
     let mut parts = vec![(String::new(), 0_u64)];
     let mut is_number = false;
     for letter in name.chars() {

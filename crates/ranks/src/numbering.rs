@@ -92,15 +92,9 @@ pub(crate) fn in_name(path: &str) -> Option<u32> {
     parts.into_iter().find_map(rank_in_name).map(|(rank, _)| rank)
 }
 
-/// The digits of a name, and what stands around them.
-fn numbers(name: &str) -> (String, Vec<u64>) {
-    let (mut around, mut numbers) = (String::new(), Vec::new());
-    for (text, number) in crate::files::natural(name) {
-        around.push_str(&text);
-        around.push('#');
-        numbers.push(number);
-    }
-    (around, numbers)
+/// The text around the numbers of a name, and the numbers.
+fn numbers(name: &str) -> (Vec<String>, Vec<u64>) {
+    crate::files::parts(name).into_iter().unzip()
 }
 
 fn file_name(digest: &Digest) -> &str {
@@ -114,7 +108,7 @@ fn folder(digest: &Digest) -> String {
 
 /// The one number in which names that are otherwise the same differ, where no two are equal.
 fn by_common_name(digests: &[Digest]) -> Option<Vec<u32>> {
-    let names: Vec<(String, Vec<u64>)> = digests.iter().map(|digest| numbers(file_name(digest))).collect();
+    let names: Vec<(Vec<String>, Vec<u64>)> = digests.iter().map(|digest| numbers(file_name(digest))).collect();
     let (around, first) = names.first()?;
     if names.len() < 2 || names.iter().any(|(other, _)| other != around) {
         return None;
@@ -223,6 +217,12 @@ fn is_failure_of(failure: &str, whole: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_never_taken_for_one_with_other_numbers() {
+        assert_ne!(numbers("a1b1.pickle").0, numbers("a#b1.pickle").0);
+        assert_eq!(numbers("a1b1.pickle").0, numbers("a20b3.pickle").0);
+    }
 
     #[test]
     fn ranks_are_read_from_the_names_that_programs_give() {

@@ -122,7 +122,8 @@ pub(crate) fn do_the_same(a: &Work, b: &Work, is_pipeline: bool) -> bool {
     let has_a_loss_alone = (a.scalars == 0) != (b.scalars == 0);
     let (lines_of_a, lines_of_b) = (lines(a), lines(b));
     if lines_of_a.is_empty() || lines_of_b.is_empty() {
-        let differ = a.requests.abs_diff(b.requests) * 100 > a.requests.max(b.requests) * OTHER_COUNT_PERCENT;
+        let differ = a.requests.abs_diff(b.requests).saturating_mul(100)
+            > a.requests.max(b.requests).saturating_mul(OTHER_COUNT_PERCENT);
         return !differ || alike_percent(a, b) >= ALIKE_PERCENT || !(is_pipeline || has_a_loss_alone);
     }
     let only = |own: &BTreeMap<&Site, u64>, other: &BTreeMap<&Site, u64>, bytes: u64| {

@@ -40,7 +40,9 @@ pub(crate) fn is_one_process(ranks: &[RankView]) -> bool {
 fn failure(view: &RanksView) -> Option<String> {
     let first = view.first_failure.as_ref()?;
     let name = name(&view.ranks[first.row], is_one_process(&view.ranks));
-    let when = first.iteration.map_or_else(String::new, |before| format!(", in iteration {}", count(before + 1)));
+    let when = first
+        .iteration
+        .map_or_else(String::new, |before| format!(", in iteration {}", count(before.saturating_add(1))));
     let others = match (first.others, first.ordered_by) {
         (0, _) => String::new(),
         (others, "unknown") => format!("; {} more failed, and their clocks cannot be compared", count(others)),

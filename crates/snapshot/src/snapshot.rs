@@ -341,14 +341,22 @@ fn without_directories(text: &str) -> String {
     if !text.contains(['/', '\\']) {
         return text.to_owned();
     }
-    let ends_path =
-        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '(' | ')' | '[' | ']' | ',' | '=' | '<' | '>');
+    let ends_path = |c: char| {
+        c.is_whitespace()
+            || matches!(
+                c,
+                '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '{' | '}' | ',' | ';' | '=' | '<' | '>' | '|' | '&'
+            )
+    };
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
         let end = rest.find(ends_path).unwrap_or(rest.len());
         let word = &rest[..end];
-        let absolute = word.starts_with(['/', '~', '.']) || word.get(1..3).is_some_and(|s| s == ":\\" || s == ":/");
+        // A root stands at the start, or behind a label, a scheme or a drive: `out:/home/me`, `file:///home/me`, `C:\Users\me`.
+        let root = word.find(['/', '\\']);
+        let absolute =
+            word.starts_with(['~', '.']) || root.is_some_and(|at| at == 0 || word[..at].ends_with([':', '@']));
         let last = word.rfind(['/', '\\']).map_or(0, |slash| slash + 1);
         let looks_like_file = word[last..].contains('.') || absolute;
         out.push_str(if last > 0 && looks_like_file { &word[last..] } else { word });
@@ -370,6 +378,10 @@ mod tests {
             ("train.py", "train.py"),
             (r"C:\Users\me\train.py", "train.py"),
             ("  File \"/home/me/a.py\", line 3, in f\n", "  File \"a.py\", line 3, in f\n"),
+            ("ckpt:/home/me/secret/run1", "run1"),
+            ("see file:///home/me/model;/home/me/other", "see model;other"),
+            ("{/home/me/a|b/c}", "{a|b/c}"),
+            ("https://pytorch.org/docs", "https://pytorch.org/docs"),
             ("N/A", "N/A"),
             ("1/0", "1/0"),
             ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),

@@ -251,6 +251,23 @@ fn a_table_that_cannot_be_written_leaves_no_other() {
     assert_eq!(tree(&out), [""; 0]);
 }
 
+/// Otherwise the entries of the old recording would be joined with the lifetimes of the new one.
+#[test]
+fn an_export_over_another_one_leaves_no_table_of_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = |more: &[&str]| {
+        let mut command = command();
+        command.args(["export", "linear_forward.pickle.gz", "--to", "parquet", "-o"]).arg(folder.path()).args(more);
+        assert_eq!(command.output().unwrap().status.code(), Some(0));
+        tree(folder.path())
+    };
+    let with_entries = export(&["--entries"]);
+    let without = export(&["--force"]);
+    let is_entries = |file: &&String| file.contains("entries");
+    assert_eq!(with_entries.iter().filter(is_entries).count(), 1);
+    assert!(!without.iter().any(|file| is_entries(&file)), "{without:?}");
+}
+
 /// A file that a killed export leaves equals that of a whole export, to the byte; and a recording that is listed in `snapshots` has all
 /// of its tables.
 #[test]

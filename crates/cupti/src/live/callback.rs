@@ -28,6 +28,11 @@ static ON_THEIR_WAY: AtomicUsize = AtomicUsize::new(0);
 /// Calls that have begun.
 static BEGUN: AtomicUsize = AtomicUsize::new(0);
 
+/// Forgets the calls that were on their way when an earlier recording ended: nobody is told of their ends.
+pub(crate) fn forget_calls() {
+    ON_THEIR_WAY.store(0, Ordering::Release);
+}
+
 /// A call that ends with this.
 struct OnItsWay;
 

@@ -80,6 +80,7 @@ pub fn start(options: &Options) -> Result<(), Problem> {
     book.about.cupti = path.display().to_string();
     book.about.cupti_version = cupti.version();
     book.about.started_ns = now_ns();
+    callback::forget_calls();
     let subscription = cupti.subscribe(callback::called, CALLS.iter().map(|call| call.number))?;
     let python = if options.has_gil { Reader::begin(options.is_main_thread) } else { None };
     let recorder = Recorder { cupti, python, book: Mutex::new(book), subscription: Mutex::new(Some(subscription)) };

@@ -33,7 +33,7 @@ pub use trace::{AskedAt, Purpose, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
 use super::grammar::{self, Sentence};
-use super::known::{Row, Values, row};
+use super::known::{ASYNCHRONOUS, Row, Values, row};
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.

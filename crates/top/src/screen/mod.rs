@@ -157,7 +157,13 @@ fn watch(
                 return outputs;
             }
         };
-        let pause = source.pause().unwrap_or_default();
+        let pause = match source.pause() {
+            Ok(pause) => pause,
+            Err(problem) => {
+                let _ = told.send(News::Failed(problem));
+                return outputs;
+            }
+        };
         if !is_heard || !pace.wait(pause, orders) {
             return outputs;
         }
