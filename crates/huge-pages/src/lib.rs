@@ -17,6 +17,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Smaller allocations are too few pages to matter.
+#[cfg(target_os = "linux")]
 const LARGE_BYTES: usize = 4 << 20;
 
 /// [`System`], with huge pages for large allocations on Linux.

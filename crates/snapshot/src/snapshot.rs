@@ -355,8 +355,9 @@ fn without_directories(text: &str) -> String {
         let word = &rest[..end];
         // A root stands at the start, or behind a label, a scheme or a drive: `out:/home/me`, `file:///home/me`, `C:\Users\me`.
         let root = word.find(['/', '\\']);
-        let absolute =
-            word.starts_with(['~', '.']) || root.is_some_and(|at| at == 0 || word[..at].ends_with([':', '@']));
+        let is_host = |at: usize| word[at..].starts_with("//") && !word[at..].starts_with("///");
+        let is_root = |at: usize| at == 0 || word[..at].ends_with([':', '@']) && !is_host(at);
+        let absolute = word.starts_with(['~', '.']) || root.is_some_and(is_root);
         let last = word.rfind(['/', '\\']).map_or(0, |slash| slash + 1);
         let looks_like_file = word[last..].contains('.') || absolute;
         out.push_str(if last > 0 && looks_like_file { &word[last..] } else { word });

@@ -99,7 +99,7 @@ fn processes_and_devices_are_told_apart() {
         "{NEW} INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1000000000, '', '');
          INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'card', {card}, 4), (1, 1, 'card', {card}, 5);
          INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES ({PROCESS}, 1, 0, 1, 1, {a}, 2097152, 2, 0, 1),
-         ({other}, 2, 0, 1, 1, {b}, 2097152, 2, 0, 1), ({other}, 3, 1, 2, 2, {b}, 2097152, 4, 0, 2),
+         ({other}, 2, 0, 1, 1, {b}, 2097152, 2, 0, 1), ({other}, 3, 1, 2, 2, {b}, 4194304, 4, 0, 2),
          ({other}, 4, 0, 1, 1, {b}, 2097152, 2, 1, 3), ({other}, 5, 1, 1, 1, 5, 5, 99, 0, 4);",
         card = 80_i64 << 30,
         a = 4 * MIB,

@@ -625,7 +625,7 @@ export interface WholeStep {
  */
 export interface ServeAgainst {
   /**
-   * The term that differs most, or that it is in what the log does not print.
+   * The term that differs most, or a note that the log does not print it.
    */
   differs_most: string | null;
   /**
