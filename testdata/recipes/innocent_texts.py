@@ -129,4 +129,10 @@ TEXTS = [
     "Usage of the cache is 3 GiB, which exceeds nothing\nallocation of buffers is next",
     "def test_failed_to\nallocate_memory(self):",
     "step 137\nexit code of the last run: 0",
+    "RuntimeError: The device (a GPU) doesn't support querying the available free memory. You can file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize its implementation.",
+    "tritonclient.utils.InferenceServerException: [StatusCode.INTERNAL] onnx runtime error 2: not enough space: expected 270080, got 261760",
+    "[19:08:34.165015][SYN_RECIPE    ][error][tid:44F8A] addRecipeHandleAndCompileGraph: Can not compile\nRuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
+    "(EngineCore_DP0 pid=7) INFO 11-14 15:11:23 [device_allocator/cumem.py:239] CuMemAllocator: sleep freed 34.06 GiB memory in total, of which 7.56 GiB is backed up in CPU and the rest 26.51 GiB is discarded directly.\n(EngineCore_DP0 pid=7) INFO 11-14 15:11:23 [v1/worker/gpu_worker.py:144] Sleep mode freed 35.43 GiB memory, 1.19 GiB memory is still in use.\nRuntimeError: CUDA error: an illegal memory access was encountered",
+    "Document that CUDA graphs consume extra GPU memory and can OOM during capture after successful model load.\nShow how to reduce CUDA graph memory by limiting `cudagraph_capture_sizes`.",
+    "RuntimeError: unable to open shared memory object </torch_310_1> in read-write mode: No such file or directory (2)",
 ]
