@@ -53,10 +53,12 @@ impl Managed {
 
     /// The allocation that has a byte at a time.
     fn find(&self, process: i64, address: i64, time: i64) -> Option<Made> {
-        let below = self.at.range((process, i64::MIN)..=(process, address)).rev().take(LOOKED_AT);
-        below.flat_map(|((_, from), all)| all.iter().map(move |made| (from, made))).find_map(|(from, made)| {
+        let mut below = self.at.range((process, i64::MIN)..=(process, address)).rev().take(LOOKED_AT);
+        below.find_map(|((_, from), all)| {
+            // In the order of time: an address that is given out again and again is searched, not looked through.
+            let made = all[..all.partition_point(|made| made.from <= time)].last()?;
             let is_inside = address.checked_sub(*from).is_some_and(|offset| offset < made.bytes);
-            (is_inside && made.from <= time && time < made.to).then_some(*made)
+            (is_inside && time < made.to).then_some(*made)
         })
     }
 

@@ -445,7 +445,7 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     Some(less(situation.purpose, missing(situation)))
 }
 
-/// To need less, by what the program was doing.
+/// The step that reduces the need for memory, by the work that the program was doing.
 pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
     let step = |id, title: &str| Step::new(id, title, detail);
     match purpose {

@@ -48,7 +48,7 @@ pub struct Format {
     pub gaps: Vec<Gap>,
     /// Memory of each card.
     pub capacities: Vec<(i32, u64)>,
-    /// Devices that have the machine's memory: changes of what is free were not measured.
+    /// Devices that share the machine's memory. Changes of their free memory were not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_measured: Vec<i32>,
     /// Paths of libraries.
@@ -282,7 +282,8 @@ impl Recording {
             // A newer kind changes memory in a way that is not known here.
             let Some(kind) = kinds.get(usize::from(kind)).copied().flatten() else { continue };
             let device = i32::try_from(device).ok().filter(|device| DEVICES.contains(device));
-            let device = device.ok_or_else(|| wrong("it has devices that no machine has".to_owned()))?;
+            let device = device
+                .ok_or_else(|| wrong("it has a device above 127, the most that a recording may have".to_owned()))?;
             events.push(Event {
                 kind,
                 time_ns,

@@ -23,7 +23,7 @@ const GIB: u64 = 1 << 30;
 /// # Source
 /// An RTX 5090 prints 30.77 GiB before the weights of its 31.36.
 const CONTEXT: u64 = 600 * MIB;
-/// The same where the GPU shares the host's memory, with what the system and other programs have of it.
+/// The same on a GPU that shares the host's memory, including the memory of the system and of other programs.
 ///
 /// # Source
 /// 17 starts on one GB10 of 119.63 GiB print 111.9 to 112.3 GiB before the weights.

@@ -93,7 +93,7 @@ export function onCard(reservedBytes: Float64Array, outsideBytes: Float64Array):
   );
 }
 
-/** The entry after which most is on the card, and how much: what PyTorch has reserved there, and what is outside it. */
+/** The GPU's peak: the entry after which it holds most, PyTorch's reserved memory and the memory outside together. */
 export function cardPeak(outside: Outside, entries: number, reservedIn: (from: number, to: number) => PeakAt): PeakAt {
   const cursor = new OutsideCursor(outside);
   const {entry} = outside;

@@ -15,7 +15,7 @@ const SEQUENCES_QUARTER: (u64, u64) = (3, 4);
 /// An engine's share is not raised beyond this: the context and graphs need the rest.
 const MOST_SHARE: u64 = 970_000;
 
-/// A cache's size is set in steps of this, which is more than the rounding of what is printed.
+/// The step in which a cache's size is set. It is larger than the rounding of printed sizes.
 const CACHE_STEP_BYTES: u64 = 64 << 20;
 
 /// vLLM's share where none is set: 0.9, and 0.92 in the newest releases.

@@ -173,7 +173,7 @@ impl LogReader {
         memchr::memrchr(b'\n', dull).map_or(&[], |end| &dull[..=end])
     }
 
-    /// Reads a line, and what is left of a piece if that is no line; whether there is more.
+    /// Reads the next line of a piece, or its rest if no line ends in it. Returns whether more is left.
     fn push_some(&mut self, piece: &mut &[u8]) -> bool {
         let whole = *piece;
         let block = &whole[..whole.len().min(BLOCK_BYTES)];

@@ -57,10 +57,10 @@ const CONTEXT: u64 = 360 * MIB;
 /// runner 0.26 on an H100 and 0.30 on an RTX 4090, which leaves nothing.
 const BUFFERS: u64 = 300 * MIB;
 
-/// Since when all memory of the machine counts on a GPU that shares it, but for what the system can take back: `MemorySnapshot.measure` of
-/// `vllm/utils/mem_utils.py` of 0.11.2. Before, the system's cache of files counts as well.
+/// The first release that, on a GPU with the machine's memory, counts all used memory except the part that the system can take back:
+/// `MemorySnapshot.measure` in `vllm/utils/mem_utils.py` of 0.11.2. Earlier releases also count the system's cache of files.
 const HOST_COUNTS_SINCE: Version = Version::new(0, 11, 2);
-/// What a start takes of the host's memory: the engine's objects and its compilation.
+/// The host's memory that a start takes, for the engine's objects and its compilation.
 ///
 /// # Source
 /// Gemma 4 on a GB10, 0.20.0 and a build of 0.21: what weights, peak and graphs leave is 1.6 and 1.9 GiB. The same flags ten minutes before
