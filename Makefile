@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray \
-	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers engines site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
@@ -275,7 +275,7 @@ fuzz-target-%:
 # the sanitizers ten minutes. `make nightly NIGHT='FUZZ_SECONDS=60 LOAD_SECONDS=60'` gives each part a minute or a few.
 NIGHT ?= FUZZ_SECONDS=3600
 nightly: build
-	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
+	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers engines mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -365,6 +365,18 @@ trainers: python
 	test -e $(TRAINERS)/ready || { $(VENV)/bin/python -m pip install --quiet --no-deps --target $(TRAINERS) -r examples/trainers/requirements.txt && \
 		touch $(TRAINERS)/ready; }
 	PYTHONPATH=$(CURDIR)/$(TRAINERS):$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest -q -rs python/tests/test_trainers.py
+
+# vLLM's start over the null GPU, a minute for each of 15 small models, and the arithmetic of caches beside the own functions of vLLM and
+# SGLang: 0.9 GB to download, once.
+ENGINES := target/engines
+SGLANG := 0.5.23
+engines: build torch-wheels
+	test -e $(ENGINES)/ready || { $(PYTHON) -m venv $(ENGINES) && \
+		$(ENGINES)/bin/python -m pip install --quiet --no-deps -r benches/engine_requirements.txt && \
+		$(PYTHON) -m pip download --quiet --no-deps --only-binary :all: --dest $(ENGINES)/wheels sglang==$(SGLANG) && \
+		$(PYTHON) -m zipfile -e $(ENGINES)/wheels/sglang-*.whl $(ENGINES)/sglang && touch $(ENGINES)/ready; }
+	$(PYTHON) benches/serving_functions.py $(ENGINES)/lib/python3*/site-packages $(ENGINES)/sglang
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(PYTHON) benches/engine_starts.py --python $(ENGINES)/bin/python
 
 # The documentation and the calculator as pages, in target/site.
 site: ui $(VENV)/ready

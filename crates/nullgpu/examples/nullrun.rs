@@ -12,7 +12,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let [site_packages, core, stubs, card, program, rest @ ..] = arguments.as_slice() else {
         return Err("usage: nullrun SITE_PACKAGES CORE STUBS CARD PROGRAM ARGUMENT…".into());
     };
-    let prepared = prepare(Path::new(site_packages), Path::new(core), Path::new(stubs))?;
+    let prepared = prepare(Path::new(site_packages), &[], Path::new(core), Path::new(stubs))?;
     let card = card.to_str().and_then(Card::named).ok_or("no such card")?;
     let trace = std::env::var_os("NULLRUN_TRACE").map(Into::into);
     let devices = std::env::var("NULLRUN_DEVICES").ok().and_then(|count| count.parse().ok()).unwrap_or(1);

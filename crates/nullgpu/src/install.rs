@@ -1,7 +1,8 @@
 //! An installed PyTorch: which it is, and the shared objects that call CUDA.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Kind};
 
@@ -78,20 +79,41 @@ fn metadata(site_packages: &Path) -> Option<String> {
     })
 }
 
-/// The shared objects of PyTorch and of extensions beside it, sorted by path: those in a package itself, and in its `lib`.
+/// The shared objects in a directory of packages, sorted by path: those that a package's list of files names, and, as not every package
+/// has a list, those in a package itself and in its `lib`.
 ///
 /// NVIDIA's own packages are not looked into: they are what is stood in for.
-pub fn shared_objects(site_packages: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for path in entries(site_packages) {
+pub fn shared_objects(packages: &Path) -> Vec<PathBuf> {
+    let mut found = BTreeSet::new();
+    for path in entries(packages) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if is_shared_object(&path) {
-            found.push(path);
-        } else if path.file_name().is_some_and(|name| name != "nvidia") && path.is_dir() {
+            found.insert(path);
+        } else if name.ends_with(".dist-info") {
+            found.extend(
+                listed(&path.join("RECORD")).map(|listed| packages.join(listed)).filter(|path| is_shared_object(path)),
+            );
+        } else if name != NVIDIA && path.is_dir() {
             found.extend(entries(&path).into_iter().filter(|path| is_shared_object(path)));
             found.extend(entries(&path.join("lib")).into_iter().filter(|path| is_shared_object(path)));
         }
     }
-    found
+    found.into_iter().collect()
+}
+
+/// The package in which NVIDIA's wheels lie.
+const NVIDIA: &str = "nvidia";
+
+/// The files below the directory of packages that a `RECORD` names: a row of CSV for each, with `/` between the parts of a path. A name in
+/// quotation marks holds a comma or a mark, which no shared object's does.
+fn listed(record: &Path) -> impl Iterator<Item = String> {
+    let text = fs::read_to_string(record).unwrap_or_default();
+    let names = text.lines().filter_map(|line| line.split(',').next());
+    let is_below = |name: &&str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    let is_other = |name: &&str| name.split('/').next() != Some(NVIDIA);
+    let names: Vec<_> =
+        names.filter(|name| name.contains(".so")).filter(is_below).filter(is_other).map(str::to_owned).collect();
+    names.into_iter()
 }
 
 /// What is in a directory, sorted; nothing if it cannot be read.
@@ -143,6 +165,29 @@ mod tests {
             .map(|path| path.strip_prefix(directory.path()).unwrap().to_str().unwrap().to_owned())
             .collect();
         assert_eq!(names, ["ext.so", "torch/_C.so", "torch/lib/liba.so", "torch/lib/libb.so.2"]);
+    }
+
+    #[test]
+    fn objects_deep_in_a_package_are_found_by_its_list_of_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for name in ["engine/attention/kernels.abi3.so", "engine/core.so", "nvidia/cublas/lib/libcublas.so.13"] {
+            write(name, "");
+        }
+        write(
+            "engine-1.0.dist-info/RECORD",
+            "engine/attention/kernels.abi3.so,sha256=x,1\nengine/core.so,,\nengine/gone.so,,\n../../bin/out.so,,\n/etc/out.so,,\n\
+             engine/notes.py,,\nnvidia/cublas/lib/libcublas.so.13,,\n",
+        );
+        let names: Vec<_> = shared_objects(directory.path())
+            .iter()
+            .map(|path| path.strip_prefix(directory.path()).unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["engine/attention/kernels.abi3.so", "engine/core.so"]);
     }
 
     #[test]

@@ -14,12 +14,17 @@ pub struct Interpreter {
     pub program: PathBuf,
     /// The directory in which its PyTorch is.
     pub site_packages: PathBuf,
+    /// The other directories from which it imports packages, in its order.
+    pub other_packages: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
 struct Answer {
     /// The directory of the package `torch`; none if there is none.
     torch: Option<PathBuf>,
+    /// The directories from which it imports, without those of Python itself.
+    #[serde(default)]
+    packages: Vec<PathBuf>,
     system: String,
     machine: String,
     /// As in 3.11.
@@ -28,10 +33,14 @@ struct Answer {
 
 /// Prints an [`Answer`]. Finds torch without importing it, which takes seconds and wants a driver.
 const QUESTION: &str = r#"
-import importlib.util, json, os, platform, sys
+import importlib.util, json, os, platform, sys, sysconfig
 found = importlib.util.find_spec("torch")
 places = list(found.submodule_search_locations or []) if found else []
-print(json.dumps({"torch": os.path.realpath(places[0]) if places else None, "system": platform.system(),
+own = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+own |= {os.path.join(path, "lib-dynload") for path in own}
+packages = [os.path.realpath(path) for path in sys.path if path and os.path.isdir(path)]
+print(json.dumps({"torch": os.path.realpath(places[0]) if places else None,
+                  "packages": [path for path in packages if path not in own], "system": platform.system(),
                   "machine": platform.machine(), "version": sys.version_info[:2]}))
 "#;
 
@@ -66,7 +75,9 @@ impl Interpreter {
         }
         let torch = answer.torch.ok_or_else(|| fail(Kind::NoTorch))?;
         let site_packages = torch.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Interpreter { program: program.to_owned(), site_packages })
+        let mut other_packages = answer.packages;
+        other_packages.retain(|path| *path != site_packages);
+        Ok(Interpreter { program: program.to_owned(), site_packages, other_packages })
     }
 }
 
@@ -94,9 +105,10 @@ mod tests {
 
     #[test]
     fn an_interpreter_says_where_torch_is() {
-        let answer =
-            r#"{"torch": "/env/site-packages/torch", "system": "Linux", "machine": "x86_64", "version": [3, 12]}"#;
-        assert_eq!(asked(answer).unwrap().site_packages, Path::new("/env/site-packages"));
+        let answer = r#"{"torch": "/env/site-packages/torch", "packages": ["/more", "/env/site-packages"], "system": "Linux", "machine": "x86_64", "version": [3, 12]}"#;
+        let interpreter = asked(answer).unwrap();
+        assert_eq!(interpreter.site_packages, Path::new("/env/site-packages"));
+        assert_eq!(interpreter.other_packages, [Path::new("/more")]);
     }
 
     #[test]

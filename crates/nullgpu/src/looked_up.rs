@@ -1,11 +1,15 @@
 //! Names that programs look up at run time, in libraries that they load by themselves: no file lists these as undefined, so
 //! the stubs have them always.
 
-/// A soname, which names belong to it, and the names that are looked up.
+/// A soname, or its stem where the version is that of the PyTorch, which names belong to it, and the names that are looked up.
 pub type List = (&'static str, fn(&str) -> bool, &'static [&'static str]);
 
 /// The libraries that are loaded at run time.
-pub const LISTS: [List; 2] = [("libnvidia-ml.so.1", is_nvml, &NVML), ("libcuda.so.1", is_driver, &DRIVER)];
+pub const LISTS: [List; 3] = [
+    ("libnvidia-ml.so.1", is_nvml, &NVML),
+    ("libcuda.so.1", is_driver, &DRIVER),
+    ("libcudart.so", is_runtime, &RUNTIME),
+];
 
 /// What is looked up in a library.
 pub fn names(soname: &str) -> &'static [&'static str] {
@@ -20,6 +24,11 @@ fn is_nvml(name: &str) -> bool {
 fn is_driver(name: &str) -> bool {
     name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|next: char| next.is_ascii_uppercase()))
         && !name.starts_with("cuFile")
+}
+
+/// Those of the runtime that a compiler puts in begin with two underscores, and are in the objects that call them.
+fn is_runtime(name: &str) -> bool {
+    name.starts_with("cuda")
 }
 
 const NVML: [&str; 26] = [
@@ -166,6 +175,110 @@ const DRIVER: [&str; 114] = [
     "cuStreamWriteValue32_v2",
     "cuTensorMapEncodeIm2col",
     "cuTensorMapEncodeTiled",
+];
+
+/// Engines call it by `ctypes`, in vLLM, SGLang and FlashInfer through a table of names.
+const RUNTIME: [&str; 100] = [
+    "cudaDeviceCanAccessPeer",
+    "cudaDeviceEnablePeerAccess",
+    "cudaDeviceGetAttribute",
+    "cudaDeviceGetDefaultMemPool",
+    "cudaDeviceGetLimit",
+    "cudaDeviceGetMemPool",
+    "cudaDeviceGetPCIBusId",
+    "cudaDeviceGetStreamPriorityRange",
+    "cudaDeviceReset",
+    "cudaDeviceSynchronize",
+    "cudaDriverGetVersion",
+    "cudaEventCreate",
+    "cudaEventCreateWithFlags",
+    "cudaEventDestroy",
+    "cudaEventElapsedTime",
+    "cudaEventElapsedTime_v2",
+    "cudaEventQuery",
+    "cudaEventRecord",
+    "cudaEventRecordWithFlags",
+    "cudaEventSynchronize",
+    "cudaFree",
+    "cudaFreeAsync",
+    "cudaFreeHost",
+    "cudaFuncGetAttributes",
+    "cudaGetDevice",
+    "cudaGetDeviceCount",
+    "cudaGetDeviceFlags",
+    "cudaGetDeviceProperties",
+    "cudaGetDeviceProperties_v2",
+    "cudaGetDriverEntryPoint",
+    "cudaGetDriverEntryPointByVersion",
+    "cudaGetErrorName",
+    "cudaGetErrorString",
+    "cudaGetFuncBySymbol",
+    "cudaGetLastError",
+    "cudaGetSymbolAddress",
+    "cudaGetSymbolSize",
+    "cudaGraphCreate",
+    "cudaGraphDebugDotPrint",
+    "cudaGraphDestroy",
+    "cudaGraphExecDestroy",
+    "cudaGraphGetNodes",
+    "cudaGraphInstantiate",
+    "cudaGraphInstantiateWithFlags",
+    "cudaGraphKernelNodeGetParams",
+    "cudaGraphLaunch",
+    "cudaGraphNodeGetDependencies",
+    "cudaGraphUpload",
+    "cudaHostAlloc",
+    "cudaHostGetDevicePointer",
+    "cudaHostGetFlags",
+    "cudaHostRegister",
+    "cudaHostUnregister",
+    "cudaIpcCloseMemHandle",
+    "cudaIpcGetMemHandle",
+    "cudaIpcOpenMemHandle",
+    "cudaLaunchCooperativeKernel",
+    "cudaLaunchHostFunc",
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cudaMalloc",
+    "cudaMallocAsync",
+    "cudaMallocFromPoolAsync",
+    "cudaMallocHost",
+    "cudaMallocManaged",
+    "cudaMemGetInfo",
+    "cudaMemPoolCreate",
+    "cudaMemPoolGetAttribute",
+    "cudaMemcpy",
+    "cudaMemcpy2DAsync",
+    "cudaMemcpyAsync",
+    "cudaMemcpyFromSymbol",
+    "cudaMemcpyPeerAsync",
+    "cudaMemset",
+    "cudaMemsetAsync",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "cudaOccupancyMaxActiveClusters",
+    "cudaPeekAtLastError",
+    "cudaPointerGetAttributes",
+    "cudaProfilerStart",
+    "cudaProfilerStop",
+    "cudaRuntimeGetVersion",
+    "cudaSetDevice",
+    "cudaStreamAddCallback",
+    "cudaStreamBeginCapture",
+    "cudaStreamCreate",
+    "cudaStreamCreateWithFlags",
+    "cudaStreamCreateWithPriority",
+    "cudaStreamDestroy",
+    "cudaStreamEndCapture",
+    "cudaStreamGetCaptureInfo",
+    "cudaStreamGetCaptureInfo_v2",
+    "cudaStreamGetCaptureInfo_v3",
+    "cudaStreamGetPriority",
+    "cudaStreamIsCapturing",
+    "cudaStreamQuery",
+    "cudaStreamSynchronize",
+    "cudaStreamWaitEvent",
+    "cudaThreadExchangeStreamCaptureMode",
 ];
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Machine {
 /// The file in which stands what the PyTorch wants, so that it need not be read again.
 const WANTED: &str = "wanted.json";
 
-/// Has the stubs that the PyTorch in `site_packages` wants in `directory`.
+/// Has the stubs that the PyTorch in `site_packages` wants in `directory`, and the extensions beside it and in `other_packages`.
 ///
 /// What it wants is kept there from run to run. The stubs themselves are made anew each time, and what lies there is loaded only if
 /// it has the very same bytes.
@@ -65,12 +65,18 @@ const WANTED: &str = "wanted.json";
 ///
 /// # Errors
 /// There is no PyTorch for CUDA, or a file cannot be read or written.
-pub fn prepare(site_packages: &Path, core: &Path, directory: &Path) -> Result<Prepared, Error> {
+pub fn prepare(
+    site_packages: &Path,
+    other_packages: &[PathBuf],
+    core: &Path,
+    directory: &Path,
+) -> Result<Prepared, Error> {
     let torch = install::torch(site_packages)?;
     let core = core.canonicalize().map_err(|_| Error::new(core, Kind::NoCore))?;
     fs::create_dir_all(directory).map_err(|error| Error::new(directory, Kind::Write(error)))?;
     let directory = directory.canonicalize().map_err(|error| Error::new(directory, Kind::Write(error)))?;
-    let objects = install::shared_objects(site_packages);
+    let mut objects = install::shared_objects(site_packages);
+    objects.extend(other_packages.iter().flat_map(|packages| install::shared_objects(packages)));
     let identity = identity(&torch, &objects);
 
     let list = directory.join(WANTED);
@@ -211,8 +217,11 @@ fn calls_cuda(object: &SharedObject) -> bool {
 
 /// Adds the names that are looked up at run time, where no file has asked for them.
 fn add_looked_up(libraries: &mut Libraries) {
-    for (soname, _, names) in looked_up::LISTS {
-        let functions: &mut Functions = libraries.entry(soname.to_owned()).or_default();
+    for (listed, _, names) in looked_up::LISTS {
+        let is_meant =
+            |soname: &&String| soname.strip_prefix(listed).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let soname = libraries.keys().find(is_meant).cloned().unwrap_or_else(|| listed.to_owned());
+        let functions: &mut Functions = libraries.entry(soname).or_default();
         for &name in names {
             if !functions.values().any(|names| names.contains(name)) {
                 functions.entry(None).or_default().insert(name.to_owned());
@@ -247,12 +256,12 @@ mod tests {
         let (core, list) = (out.path().join("core.so"), out.path().join(WANTED));
         fs::write(&core, "").unwrap();
         fs::write(&list, written(&identity, &libraries)).unwrap();
-        let prepared = prepare(site.path(), &core, out.path()).unwrap();
+        let prepared = prepare(site.path(), &[], &core, out.path()).unwrap();
         assert!(prepared.cached);
         let stub = prepared.preload[1].clone();
         let right = fs::read(&stub).unwrap();
         fs::write(&stub, "somebody else's").unwrap();
-        assert_eq!(prepare(site.path(), &core, out.path()).unwrap().preload, prepared.preload);
+        assert_eq!(prepare(site.path(), &[], &core, out.path()).unwrap().preload, prepared.preload);
         assert_eq!(fs::read(&stub).unwrap(), right);
 
         for name in ["evil.so", "../libcudart.so.12", "libcuda/../../evil.so", "/tmp/evil.so"] {
@@ -271,10 +280,10 @@ mod tests {
     fn what_wants_nothing_of_cuda_is_said() {
         let (site, out) = (site_packages(), tempfile::tempdir().unwrap());
         let core = site.path().join("core.so");
-        let error = prepare(site.path(), &core, out.path()).unwrap_err();
+        let error = prepare(site.path(), &[], &core, out.path()).unwrap_err();
         assert!(matches!(error.kind, Kind::NoCore));
         fs::write(&core, "").unwrap();
-        let error = prepare(site.path(), &core, out.path()).unwrap_err();
+        let error = prepare(site.path(), &[], &core, out.path()).unwrap_err();
         assert!(matches!(error.kind, Kind::NothingWanted), "{error}");
     }
 

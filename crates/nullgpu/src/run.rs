@@ -283,7 +283,7 @@ impl Run<'_> {
         let own = cache.filter(|cache| own_directory::make(cache).is_ok());
         let stubs = own.map_or_else(|| directory.join("stubs"), Path::to_owned);
         let core = libraries::write_core(&stubs)?;
-        let prepared = prepare(&self.interpreter.site_packages, &core, &stubs)?;
+        let prepared = prepare(&self.interpreter.site_packages, &self.interpreter.other_packages, &core, &stubs)?;
         let python = injected::write(directory)?;
         let room = Room::reserve(directory)?;
         let trace = directory.join("calls.jsonl");

@@ -11,6 +11,17 @@ pub(crate) fn share(size: u64, share: f64) -> u64 {
     (size as f64 * share) as u64
 }
 
+/// How often a size holds another and a share of a third, as Python computes it: rounded only at the end.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "as in Python"
+)]
+pub(crate) fn quotient(size: u64, whole: u64, partial: u64, share: f64) -> u64 {
+    (size as f64 / (whole as f64 + partial as f64 * share).max(1.0)) as u64
+}
+
 /// One size over another.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
 pub(crate) fn ratio(size: u64, of: u64) -> f64 {

@@ -8,7 +8,7 @@
 use highwater_estimate::LayerCache;
 
 use crate::answer::{Rank, Refusal, RefusalKind};
-use crate::arithmetic::{product, ratio, share, signed};
+use crate::arithmetic::{product, quotient, ratio, share, signed};
 use crate::cache::{Making, state_bytes, token_bytes};
 use crate::cache_type::CacheType;
 use crate::question::{Account, Question};
@@ -180,7 +180,7 @@ fn pools(
     if windows == 0 || full == 0 {
         return (bytes / (windows + full).max(1), None, windows + full);
     }
-    let tokens = bytes / full.saturating_add(share(windows, window_ratio)).max(1);
+    let tokens = quotient(bytes, full, windows, window_ratio);
     (tokens, Some(share(tokens, window_ratio)), full)
 }
 

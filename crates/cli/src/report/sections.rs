@@ -455,7 +455,9 @@ fn is_default(key: &str, value: &Setting) -> bool {
         Setting::Bool(is_on) => !is_on,
         Setting::Float(share) => share.total_cmp(&0.0).is_eq(),
         // Threads that register pinned memory, of which there is one.
-        Setting::Int(number) => *number == if key == "pinned_num_register_threads" { 1 } else { -1 },
+        Setting::Int(number) if key == "pinned_num_register_threads" => *number == 1,
+        // The largest number, as a signed one: -1, or less where a program sets it in MiB, as vLLM does.
+        Setting::Int(number) => *number < 0,
         // Tables whose values are all 0 are off.
         Setting::Table(table) => table.iter().all(|(_, value)| *value == Setting::Int(0)),
     }

@@ -24,9 +24,9 @@ fn site_packages(python: &Path) -> PathBuf {
 /// Runs Python on a machine of this kind; gives what it printed, and the trace.
 fn run(machine: impl FnOnce(Machine) -> Machine, code: &str) -> (String, String) {
     let (python, stubs) = (python(), tempfile::tempdir().expect("a directory"));
-    let prepared = prepare(&site_packages(&python), &core_library(), stubs.path()).expect("stubs");
+    let prepared = prepare(&site_packages(&python), &[], &core_library(), stubs.path()).expect("stubs");
     assert!(!prepared.cached);
-    let again = prepare(&site_packages(&python), &core_library(), stubs.path()).expect("stubs");
+    let again = prepare(&site_packages(&python), &[], &core_library(), stubs.path()).expect("stubs");
     assert!(again.cached, "written once");
     assert_eq!(again.preload, prepared.preload);
     let trace = stubs.path().join("trace.jsonl");
