@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--gpu", default="h100")
     parser.add_argument("--graphs", action="store_true")
     options = parser.parse_args()
+    options.highwater, options.python = map(os.path.abspath, (options.highwater, options.python))
     asked = "import importlib.metadata as m; print(m.version('vllm'))"
     version = subprocess.run([options.python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
     models = json.loads((HERE / "engine_models.json").read_text())
