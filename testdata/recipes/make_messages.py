@@ -802,6 +802,26 @@ def answers_of_work():
     told("pipeline_loads", "too-big", "less-weights", 'Loading pipeline components...:  80%|########  | 4/5 [00:14<00:03,  3.66s/it]\n  File "/opt/lib/python3.12/site-packages/diffusers/pipelines/pipeline_utils.py", line 1021, in from_pretrained\n    loaded_sub_model = load_sub_model(\n  File "/opt/lib/python3.12/site-packages/diffusers/pipelines/pipeline_loading_utils.py", line 876, in load_sub_model\n    loaded_sub_model = load_method(os.path.join(cached_folder, name), **loading_kwargs)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB. GPU 0 has a total capacity of 23.56 GiB of which 79.88 MiB is free. Including non-PyTorch memory, this process has 22.94 GiB memory in use. Of the allocated memory 22.57 GiB is allocated by PyTorch, and 44.61 MiB is reserved by PyTorch but unallocated.')
 
 
+def answers_of_releases():
+    """Texts whose format strings stand in the releases' sources, with what an engine prints around them."""
+    told("vllm_states", "kv-cache", "fewer-sequences", "(EngineCore pid=7) ERROR 07-03 10:12:13 [core.py:1108] ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (613). Each decode sequence requires one Mamba cache block, so CUDA graph capture cannot proceed. Please lower max_num_seqs to at most 613 or increase gpu_memory_utilization.", blocks=613)
+    told("vllm_decode_pool", "kv-cache", "smaller-share", "ValueError: frontend multimodal GPU decoding reserves 6.00 GiB (4.00 GiB raw-frame budget, 2.00 GiB decoder cache budget), but only 5.12 GiB is available for the KV cache. Reduce mm_ipc_gpu_memory_gb or hw_decoders, use a different video backend, or increase gpu_memory_utilization.")
+    told("vllm_cpu_reserved", "kv-cache", "raise-share", "ValueError: The worker already uses 18.24 GiB (model weights and runtime), more than the 12.00 GiB of CPU memory reserved for it on node 0, leaving none for the KV cache. On the CPU backend, the `--gpu-memory-utilization` flag controls the fraction of CPU memory reserved (despite its name).")
+    told("vllm_encoder_cache", "limit", "raise-limit", "ValueError: The decoder prompt contains a(n) image item with 16384 embedding tokens, which exceeds the pre-allocated encoder cache size 8192. Please reduce the input size or increase the encoder cache size by setting --limit-mm-per-prompt at startup.", tokens=16384)
+    told("vllm_seq_len_without_tokens", "kv-cache", "shorter-context", "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache. Try increasing gpu_memory_utilization or decreasing max_model_len.", max_model_len=32768)
+    told("sglang_vae", "too-big", "tile-vae", "[07-03 10:12:13] OOM detected during VAE decoding. Enable --vae-tiling to bound the decode working set, and free the components that finished earlier with --cpu-offload-components dit,text_encoder.")
+    told("sglang_vae_tiled", "too-big", "offload", "[07-03 10:12:13] OOM detected during VAE decoding with tiling enabled. Free the components that finished earlier with --cpu-offload-components dit,text_encoder, then lower the tile size in the model's VAE config, then reduce resolution or frame count.")
+    told("sglang_checkpoint_pool", "engine-share", "lower-share", "RuntimeError: int8 mamba checkpoint pool needs ~6.40GB but only 3.18GB HBM is free. Lower --int8-mamba-ckpt-size (currently 4096) or --mem-fraction-static.")
+    told("llama_context_full", "kv-cache", "raise-limit", "decode: failed to find a memory slot for batch of size 1\nsrv  update_slots: Context size has been exceeded.")
+    told("llama_tensor_range", "too-big", "fewer-layers", "alloc_tensor_range: failed to allocate ROCm0 buffer of size 4026531840", raw=4026531840)
+    told("xla_command_buffer", "outside-pytorch", "lower-share", "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Underlying backend ran out of memory trying to instantiate command buffer with 1200 (total of 40 alive graphs in the process). You can try to (a) Give more memory to the driver by reducing XLA_CLIENT_MEM_FRACTION (b) Disable command buffers with 'XLA_FLAGS=--xla_gpu_enable_command_buffer=' (empty set). Original error: CUDA_ERROR_OUT_OF_MEMORY: out of memory", graphs=40)
+    told("jax_staging", "host-memory", "raise-limit", "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate a 1073741824-byte pinned host staging buffer for a device-to-host transfer. The pinned host pool may be exhausted or fragmented (see XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB), or the underlying pinned allocation failed.", raw=1073741824)
+    told("metal_buffers", "limit", "free-pool", "RuntimeError: [metal::malloc] Resource limit (499000) exceeded.", buffers=499000)
+    told("engine_of_a_cut_message", "unknown", "less-weights", "Traceback (most recent call last):\n  File \"/opt/lib/python3.11/site-packages/vllm_ascend/worker/worker.py\", line 429, in load_model\n    self.model_runner.load_model()\n  File \"/opt/lib/python3.11/site-packages/vllm/model_executor/model_loader/base_loader.py\", line 50, in load_model\n    model = initialize_model(\nRuntimeError: NPU out of memory. Tried to all")
+    told("vllm_free_memory_in_a_title", "other-process", "end-process", "[release][vllm] Distributed failures - free memory on device cuda:0 (19.77/22.05 GiB) on startup is less than desired GPU memory utilization (0.9, 19.84 GiB)")
+    told("quoted_in_old_words", "outside-pytorch", "free-outside", "Training fails at once, with a batch of one:\nTried to allocate 216.00 MiB (GPU 0; 7.92 GiB total capacity; 69.17 MiB already allocated; 24.56 MiB free; 86.00 MiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.")
+
+
 def main():
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
@@ -822,6 +842,7 @@ def main():
     answers_of_sources()
     answers_of_classes()
     answers_of_work()
+    answers_of_releases()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)

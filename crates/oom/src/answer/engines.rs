@@ -36,6 +36,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "vllm-cpu-memory" => cpu_memory(event),
         "vllm-swap" => swap_space(),
         "vllm-profiling" => profiling(event),
+        "vllm-cpu-reserved" => cpu_reserved(event),
+        "vllm-sleep" => sleep(),
+        "vllm-profile-run" => profile_run(event, &log),
+        "vllm-states" => states(event, &log),
+        "vllm-decode-pool" => decode_pool(event, &log),
+        "vllm-decode-limit" => decode_limit(event),
+        "vllm-encoder-cache" => encoder_cache(event),
         "vllm-cumem" => cumem(&log),
         "vllm-expandable" => expandable(),
         "sglang-pool" => sglang_pool(event, &log),
@@ -43,6 +50,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "sglang-prefill" | "sglang-decode" => sglang_batch(event, &log),
         "sglang-slots" => sglang_slots(),
         "sglang-state" => sglang_state(event, &log),
+        "sglang-beside" => sglang_beside(event, &log),
+        "sglang-staging" => sglang_staging(),
+        "sglang-vae" | "sglang-vae-tiled" => sglang_vae(event),
         "sglang-unbalanced" => unbalanced(),
         "sglang-host-cache" => sglang_host_cache(event),
         "tgi-prefill" | "tgi-total" => tgi(event, &log),
@@ -309,6 +319,119 @@ fn cpu_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![lower])
 }
 
+/// vLLM on the CPU, whose weights fill its share.
+fn cpu_reserved(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.bytes("used").zip(event.bytes("requested"));
+    let numbers = numbers.map_or_else(String::new, |(used, share)| {
+        format!(": they use {}, and the share is {}", size(used), size(share))
+    });
+    let text = format!(
+        "vLLM runs on the CPU, and the weights and the runtime fill its share of the host's memory, so nothing is left for the KV \
+         cache{numbers}"
+    );
+    let raise = Step::new(
+        "raise-share",
+        "give the engine a larger share of the host's memory: `gpu_memory_utilization`, which on the CPU is a share of that",
+        "the system and other programs need the rest",
+    )
+    .with("--gpu-memory-utilization 0.8");
+    (because(Cause::KvCache, text), vec![raise, super::host::more_host_memory()])
+}
+
+fn sleep() -> (Diagnosis, Vec<Step>) {
+    let text = "less of the GPU was free after the engine had gone to sleep than before: another process allocated memory in the meantime, \
+                so the engine's check failed";
+    let step = Step::new(
+        "start-alone",
+        "put the engine to sleep while nothing else on this GPU allocates",
+        "the engine compares the free memory of the whole GPU",
+    );
+    (because(Cause::OtherProcess, text), vec![step])
+}
+
+/// The trial at the start needs more than there is.
+fn profile_run(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let needed = event.bytes("needed").map_or_else(String::new, |needed| format!(": it needs {}", size(needed)));
+    let text =
+        format!("the weights and the activations of the engine's trial at its start do not fit on the GPU{needed}");
+    let printed = log.printed();
+    let steps = vec![
+        super::flags::batched_tokens(log),
+        fewer_sequences(log, &printed, None),
+        less_weights(log, &printed, None),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+/// Each running sequence has a state of its own.
+fn states(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let blocks = event.number("blocks");
+    let numbers = event.number("requests").zip(blocks);
+    let numbers = numbers.map_or_else(String::new, |(requests, blocks)| {
+        format!(": there are {blocks} for {requests} sequences (`max_num_seqs`)")
+    });
+    let text =
+        format!("the cache has fewer states of linear attention than the engine serves sequences at once{numbers}");
+    let printed = log.printed();
+    let fewer = fewer_sequences(log, &printed, None);
+    let fewer = match blocks.filter(|&blocks| blocks > 0) {
+        Some(blocks) => fewer.with(format!("--max-num-seqs {blocks}")),
+        None => fewer,
+    };
+    let raise = raise_share(log, total(log, &printed), None, None);
+    (because(Cause::KvCache, text), [fewer].into_iter().chain(raise).collect())
+}
+
+/// Images and videos are decoded on the GPU that serves the model.
+fn decode_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let (reserved, available) = (event.bytes("reserved"), event.bytes("available"));
+    let numbers = reserved.zip(available).map_or_else(String::new, |(reserved, available)| {
+        format!(": it reserves {}, and {} is left for the KV cache", size(reserved), size(available))
+    });
+    let text = format!("decoding of images and videos on the GPU takes all of the memory for the KV cache{numbers}");
+    let smaller = Step::new(
+        "smaller-share",
+        "reserve less for decoding, or decode on the CPU",
+        "raw frames and the decoders' caches share the GPU with the KV cache",
+    )
+    .with("--mm-ipc-gpu-memory-gb 1");
+    let raise = raise_share(log, total(log, &log.printed()), None, None);
+    (because(Cause::KvCache, text), [smaller].into_iter().chain(raise).collect())
+}
+
+/// A bound on the memory that one input may take once it is decoded.
+fn decode_limit(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.bytes("raw").zip(event.bytes("limit_raw"));
+    let numbers =
+        numbers.map_or_else(String::new, |(asked, limit)| format!(": it needs {} of {}", size(asked), size(limit)));
+    let text = format!(
+        "a decoded image, video, audio or tensor of a request is larger than the engine's limit for one{numbers}; no memory is full"
+    );
+    let shrink = Step::new(
+        "shrink",
+        "send a smaller input: a shorter recording, fewer or smaller frames",
+        "the limit bounds the memory that one request can take",
+    );
+    let raise = Step::new("raise-limit", "raise the limit, if the memory is there", "the message names the setting");
+    let raise = raise.with("--mm-ipc-gpu-memory-gb, VLLM_MAX_AUDIO_DECODE_BYTES or VLLM_MAX_EMBED_DECODE_BYTES");
+    (because(Cause::Limit, text), vec![raise, shrink])
+}
+
+fn encoder_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.number("tokens").zip(event.number("limit"));
+    let numbers =
+        numbers.map_or_else(String::new, |(tokens, limit)| format!(": {tokens} tokens, and the cache has {limit}"));
+    let text = format!("one image, video or recording has more tokens than the encoder's cache holds{numbers}");
+    let larger = Step::new(
+        "raise-limit",
+        "compute more tokens in one pass: the encoder's cache has as many, or what one input needs at most",
+        "it is allocated at start",
+    )
+    .with("--max-num-batched-tokens, --limit-mm-per-prompt");
+    let smaller = Step::new("shrink", "send a smaller image or a shorter video", "tokens grow with its pixels");
+    (because(Cause::Limit, text), vec![larger, smaller])
+}
+
 fn swap_space() -> (Diagnosis, Vec<Step>) {
     let text = "the swap space of all GPUs, which is memory of the host, exceeds 70 % of it";
     let step = Step::new("smaller-share", "reserve less of the host's memory", "vLLM 0.8 or newer does not use it")
@@ -409,9 +532,56 @@ fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     (because(Cause::KvCache, text), steps)
 }
 
+/// Buffers that live outside the fraction.
+fn sglang_beside(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let (needed, free) = (event.bytes("needed"), event.bytes("free"));
+    let numbers = needed
+        .zip(free)
+        .map_or_else(String::new, |(needed, free)| format!(": it needs {}, and {} is free", size(needed), size(free)));
+    let text =
+        format!("`mem_fraction_static` leaves too little of the GPU for a buffer that lives outside of it{numbers}");
+    let missing = needed.zip(free).map(|(needed, free)| needed.saturating_sub(free)).filter(|&missing| missing > 0);
+    let lower = lower_share(log, log.printed().free_before_bytes, missing);
+    let smaller = needed.map(|_| {
+        Step::new("smaller-pool", "make the pool for checkpoints of states smaller", "it has this many entries")
+            .with("--int8-mamba-ckpt-size")
+    });
+    (because(Cause::EngineShare, text), [lower].into_iter().chain(smaller).collect())
+}
+
+/// Buffers between the servers that prefill and those that decode.
+fn sglang_staging() -> (Diagnosis, Vec<Step>) {
+    let text = "the pool in which a decoding server receives the KV cache of a prefill server is too small for a request; the GPU is not full";
+    let raise = Step::new("raise-limit", "make the staging pool larger", "it has a fixed size, in MiB")
+        .with("SGLANG_DISAGG_STAGING_POOL_SIZE_MB");
+    let fewer = fewer_running("each has its part of the pool while it is transferred");
+    (because(Cause::Limit, text), vec![raise, fewer])
+}
+
+/// `SGLang` that makes images or videos.
+fn sglang_vae(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = "the GPU was full when the VAE decoded the latents: its activations grow with the pixels and frames, and the transformer and the \
+                text encoder, which have finished, still hold their weights";
+    let tile =
+        Step::new("tile-vae", "decode in tiles", "only one tile's activations exist at once").with("--vae-tiling");
+    let offload = Step::new(
+        "offload",
+        "keep the finished components in the host's memory",
+        "offloading the VAE itself moves its weights, not its activations",
+    )
+    .with("--cpu-offload-components dit,text_encoder");
+    let shrink = Step::new("shrink", "lower the resolution or the number of frames", "the activations grow with both");
+    let steps = (event.id == "sglang-vae").then_some(tile).into_iter().chain([offload, shrink]).collect();
+    (because(Cause::TooBig, text), steps)
+}
+
 /// The second level of the cache, in the host's memory.
 fn sglang_host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
     let (needed, free) = (event.bytes("needed"), event.bytes("free"));
+    if let (Some(needed), None) = (needed, free) {
+        let text = format!("the host had no memory to pin for the hierarchical cache's part of {}", size(needed));
+        return (because(Cause::HostMemory, text), vec![smaller_host_cache(), super::host::more_host_memory()]);
+    }
     let Some((needed, free)) = needed.zip(free) else {
         let text = "the hierarchical cache's part in the host's memory is smaller than the KV cache on the GPU, which it has to hold";
         let larger = Step::new(
@@ -428,14 +598,17 @@ fn sglang_host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
         size(free)
     );
     let missing = needed.saturating_sub(free);
-    let smaller = Step::new(
+    let smaller = smaller_host_cache().brings(missing, Some(missing));
+    (because(Cause::HostMemory, text), vec![smaller, super::host::more_host_memory()])
+}
+
+fn smaller_host_cache() -> Step {
+    Step::new(
         "smaller-host-cache",
         "make the host's part of the cache smaller, or serve without it",
         "each rank has one of its own, in GB or as a ratio to the KV cache on the GPU",
     )
     .with("--hicache-size 32, or a lower --hicache-ratio")
-    .brings(missing, Some(missing));
-    (because(Cause::HostMemory, text), vec![smaller, super::host::more_host_memory()])
 }
 
 fn fewer_running(why: &str) -> Step {

@@ -283,7 +283,8 @@ pub(super) fn while_loading(log: &EngineLog, missing: Option<u64>) -> Vec<Step> 
     in_16_bits.into_iter().chain([less_weights(log, &printed, missing)]).chain(fewer).collect()
 }
 
-fn batched_tokens(log: &EngineLog) -> Step {
+/// Fewer tokens in a pass of vLLM.
+pub(super) fn batched_tokens(log: &EngineLog) -> Step {
     let to = log.max_num_batched_tokens.map_or(2048, |now| (now / 2).max(256));
     Step::new(
         "fewer-batched-tokens",

@@ -12,7 +12,7 @@ use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 25] = [
+const IDS: [&str; 26] = [
     "cupy",
     "rmm",
     "rmm-pool",
@@ -20,6 +20,7 @@ const IDS: [&str; 25] = [
     "xla-tpu",
     "xla-core",
     "xla-library",
+    "xla-graphs",
     "tensorflow",
     "tensorflow-pool",
     "tensorflow-full",
@@ -55,6 +56,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "xla-tpu" => tpu(event),
         "xla-core" => core(event),
         "xla-library" => xla_library(event, found),
+        "xla-graphs" => xla_graphs(event),
         "tensorflow" | "tensorflow-pool" => tensorflow(event, found),
         "tensorflow-full" => tensorflow_full(found),
         "tensorflow-library" => tensorflow_library(),
@@ -200,6 +202,22 @@ fn xla_library(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "the error has no numbers",
     );
     (because(Cause::OutsidePyTorch, text), vec![less_preallocation(), shrink, end_others(None, found)])
+}
+
+/// CUDA graphs live outside JAX's pool.
+fn xla_graphs(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let graphs = event.number("graphs").map_or_else(String::new, |graphs| format!("; {graphs} graphs are alive"));
+    let text = format!(
+        "the driver had no memory for another CUDA graph (XLA's command buffer): graphs live outside JAX's pool, which takes 75 % of the GPU \
+         at its start{graphs}"
+    );
+    let steps = vec![
+        Step::new("lower-share", "leave more of the GPU beside JAX's pool", "0.75 is the default")
+            .with("XLA_PYTHON_CLIENT_MEM_FRACTION=0.6"),
+        Step::new("without-graphs", "run without CUDA graphs", "each launch then costs some microseconds of the host")
+            .with("XLA_FLAGS=--xla_gpu_enable_command_buffer="),
+    ];
+    (because(Cause::OutsidePyTorch, text), steps)
 }
 
 /// The pool's own request to the driver, of `TensorFlow` or JAX.

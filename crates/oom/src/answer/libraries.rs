@@ -6,6 +6,7 @@ use super::engines::end_others;
 use super::flags::{after_start, while_loading};
 use super::{because, frameworks, general, llama};
 use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
 use crate::log::{Event, Found};
 use crate::program::Program;
@@ -23,6 +24,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         }
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "ggml-pool" => ggml_pool(event),
+        "ggml-buffer" => ggml_buffer(event),
         "nccl" => nccl(event),
         "nccl-space" => window_space(event),
         "npu" | "npu-context" => ascend(event),
@@ -33,6 +35,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "level-zero" => level_zero(event, found),
         "bare" => bare(event),
         "metal" => metal(),
+        "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
         "set-up" | "general-set-up" => set_up(event),
@@ -40,8 +43,11 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "runtime" => runtime(event, found),
         _ => return None,
     };
+    // Of a message without numbers the traceback alone may name the engine.
+    let named = || found.surroundings.engine.filter(|_| event.id == "bare");
+    let of_traceback = || named().map(|engine| EngineLog { engine: Some(engine), ..EngineLog::default() });
     // A server's own flags; a trainer is told to leave a margin.
-    if let Some(engine) = found.engine.as_ref().filter(|_| event.id != "triton") {
+    if let Some(engine) = &found.engine.clone().or_else(of_traceback).filter(|_| event.id != "triton") {
         let of_engine = after_start(engine, None, None);
         if event.id == "bare" {
             // A server has no batch of its own to make smaller.
@@ -175,6 +181,28 @@ fn ggml_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Limit, text), vec![smaller, newer])
 }
 
+/// A graph needs more than the graph that its buffer was measured for.
+fn ggml_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.requested().zip(event.bytes("available_raw"));
+    let numbers = numbers.map_or_else(String::new, |(needed, available)| {
+        format!(": it needs {}, and {} is left", size(needed), size(available))
+    });
+    let text = format!(
+        "a buffer of ggml, whose size was measured before, is too small for a tensor{numbers}; the GPU's memory is not full"
+    );
+    let newer = Step::new(
+        "record",
+        "use a newer release of the program",
+        "its measure of the graph is wrong for this input or this model",
+    );
+    let smaller = Step::new(
+        "shrink",
+        "compute less at once: a smaller image, a shorter prompt or text",
+        "the tensors grow with it",
+    );
+    (because(Cause::Limit, text), vec![smaller, newer])
+}
+
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "NCCL could not allocate a buffer{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
@@ -270,6 +298,30 @@ pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
+/// The number of buffers has a limit, too.
+fn metal_buffers(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let number = event.number("buffers").map_or_else(String::new, |number| format!(", {number}"));
+    let text = format!(
+        "the program reached the number of buffers that Metal allows a process{number}: MLX keeps freed buffers for later, and these count; \
+         the memory itself may not be full"
+    );
+    let steps = vec![
+        Step::new(
+            "free-pool",
+            "release MLX's freed buffers, or bound their memory",
+            "a server keeps those of every past request",
+        )
+        .with("mx.clear_cache(), mx.set_cache_limit(4 << 30)"),
+        Step::new(
+            "shrink",
+            "compute less at once: shorter prompts, a smaller prefill, fewer requests",
+            "each array of a lazy graph has a buffer of its own",
+        )
+        .with("mlx_lm: --prefill-step-size 512"),
+    ];
+    (because(Cause::Limit, text), steps)
+}
+
 /// PyTorch's error without its message.
 fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     if let (Some(held), Some(limit)) = (event.bytes("allocated"), event.bytes("limit")) {
@@ -317,16 +369,22 @@ fn evaluation() -> (Diagnosis, Vec<Step>) {
 
 /// A kernel compiled at run time.
 fn kernel(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let numbers = event.number("required").zip(event.number("limit"));
-    let numbers = numbers.map_or_else(String::new, |(required, limit)| {
-        format!(": it requests {required} bytes, and a multiprocessor of this GPU has {limit}")
-    });
+    let numbers = match (event.number("required"), event.number("limit"), event.bytes("size")) {
+        (Some(required), Some(limit), _) => {
+            format!(": it requests {required} bytes, and a multiprocessor of this GPU has {limit}")
+        }
+        (_, Some(limit), _) => format!(": a multiprocessor of this GPU has {limit} bytes"),
+        (.., Some(required)) => format!(": it requests {}", size(required)),
+        _ => String::new(),
+    };
     let text = format!(
         "a kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main memory \
          is not full"
     );
     let smaller = Step::new("smaller-blocks", "give the kernel smaller blocks", "each block has its own part of it");
-    (because(Cause::KernelSharedMemory, text), vec![smaller.with("shared_mem= at its launch")])
+    // The argument of torch's own launcher.
+    let smaller = if event.origin.starts_with("torch") { smaller.with("shared_mem= at its launch") } else { smaller };
+    (because(Cause::KernelSharedMemory, text), vec![smaller])
 }
 
 /// Memory of Blackwell's multiprocessors for the results of matrix products.

@@ -35,6 +35,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         "ollama-exited" => exited(&log),
         "llama-pinned" => pinned(event),
         "llama-fit" => fit(&log),
+        "llama-full" => full(&log),
         "llama-vulkan-limit" => vulkan_limit(&log),
         _ => buffer(event, &log, found),
     };
@@ -93,6 +94,20 @@ fn fit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         Step::new("fewer-layers", "let llama.cpp choose how many layers fit", "it looks at the memory that is free")
             .with("no --n-gpu-layers, or --n-gpu-layers auto");
     (because(Cause::TooBig, text), vec![fit, fewer_layers(log), shorter(log)])
+}
+
+/// The cells of the cache are in use; no memory is short.
+fn full(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = "the KV cache has no free cells for the tokens of this request: the context, which the parallel requests share, is full, and \
+                the GPU is not";
+    let larger = Step::new(
+        "raise-limit",
+        "use a longer context, or fewer parallel requests",
+        "the context is divided between the requests, and its cache is allocated whole at start",
+    )
+    .with("--ctx-size 16384, --parallel 1");
+    let smaller = smaller_cache_type(log, None, None);
+    (because(Cause::KvCache, text), [larger].into_iter().chain(smaller).collect())
 }
 
 /// A warning: llama.cpp goes on with ordinary memory.

@@ -1,8 +1,8 @@
 //! The lines that engines print while they start, with the numbers in them.
 //!
 //! # Source
-//! The releases' own sources: vLLM 0.4.2, 0.6.3, 0.7.3, 0.8.5, 0.9.2, 0.11.2, 0.17.1, 0.21.0 and 0.33.0; `SGLang` 0.2.15, 0.4.3,
-//! 0.4.9, 0.5.9 and 0.5.23. TGI, TensorRT-LLM, llama.cpp and Ollama: lines that users posted (`spec/serving.md`).
+//! The releases' own sources: vLLM 0.2.7, 0.4.2, 0.4.3, 0.6.3, 0.7.3, 0.8.5, 0.9.2, 0.11.2, 0.15.1, 0.17.1, 0.21.0, 0.22.0, 0.27.1 and
+//! 0.33.0; `SGLang` 0.1.16, 0.2.15, 0.3.6, 0.4.3, 0.4.6, 0.4.9, 0.5.3, 0.5.9, 0.5.12, 0.5.22 and 0.5.23. TGI, TensorRT-LLM, llama.cpp and Ollama: lines that users posted (`spec/serving.md`).
 
 use crate::known::{Row, row};
 

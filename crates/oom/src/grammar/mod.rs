@@ -15,8 +15,8 @@ mod words;
 
 pub(crate) use words::TRIGGERS;
 use words::{
-    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OPEN, OTHER_REASONS, PLACES, RECOVERIES,
-    SENTENCES, SET_UP, SOURCE,
+    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OPEN, OTHER_REASONS, OTHER_THINGS, PLACES,
+    RECOVERIES, SENTENCES, SET_UP, SOURCE,
 };
 
 use crate::known::{Row, Value, Values, row, text_of};
@@ -319,7 +319,17 @@ fn request(clause: &[&str]) -> bool {
                     || *word == "allocated" && !clause[at].starts_with("fail")
                     || *word == "create" && near.contains(&"buffer")
             });
-        (by_failure || errors(at) && memory(near)) && !is_hedged(&clause[..at])
+        (by_failure || errors(at) && memory(near)) && !is_hedged(&clause[..at]) && !of_another_thing(near)
+    })
+}
+
+/// `unable to allocate a distinct stream`: no memory is named, and another thing is.
+fn of_another_thing(near: &[&str]) -> bool {
+    let at = near.iter().position(|word| word.starts_with("alloc"));
+    at.is_some_and(|at| {
+        let object = &near[at + 1..near.len().min(at + 4)];
+        let is_of = |words: &[&str]| object.iter().any(|word| words.contains(word));
+        is_of(&OTHER_THINGS) && !object.iter().any(|word| MEMORY.contains(word) || is_size(word) || *word == "buffer")
     })
 }
 
@@ -476,6 +486,7 @@ mod tests {
             Some((Place::Device, Some(31_245_887_078)))
         );
         assert_eq!(failed("error: failed to allocate the output buffer"), Some((Place::Unknown, None)));
+        assert_eq!(failed("alloc for arrival ring failed (4194304 bytes)"), Some((Place::Unknown, Some(4_194_304))));
         assert_eq!(failed("RuntimeError: No enough gpu memory for runtime."), Some((Place::Device, None)));
         assert_eq!(
             failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
@@ -531,6 +542,9 @@ mod tests {
             "ERROR: insufficient free space: free=1048576, remaining=4194304",
             "VAE decode ran out of memory; decoding tiled",
             "Could not initialize NNPACK! Reason: Out of memory.",
+            "RuntimeError: Unable to allocate a distinct stream",
+            "retrieve declined for 7: a parallel rank cannot allocate 4096 GPU slots",
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '255'",
         ] {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }

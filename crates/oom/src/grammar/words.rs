@@ -3,7 +3,7 @@
 use super::Place;
 
 /// A line is read if it holds one of these: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 124] = [
+pub(crate) const TRIGGERS: [&str; 125] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -69,6 +69,7 @@ pub(crate) const TRIGGERS: [&str; 124] = [
     "llocation of ",
     "llocations fail",
     "lloc fail",
+    "lloc for ",
     "lloc() fail",
     "lloc FAIL",
     "LLOC FAIL",
@@ -202,6 +203,10 @@ pub(super) const MEMORY: [&str; 8] = ["memory", "vram", "ram", "hbm", "mem", "re
 /// Words of failing, beside those that begin with `fail`.
 pub(super) const FAILING: [&str; 7] = ["cannot", "unable", "couldn", "can't", "couldn't", "refused", "impossible"];
 
+/// Things other than memory that programs allocate.
+pub(super) const OTHER_THINGS: [&str; 10] =
+    ["stream", "streams", "port", "ports", "pty", "tty", "socket", "address", "subnet", "id"];
+
 /// Words and marks that no sentence ends with.
 pub(super) const OPEN: [&str; 26] = [
     "to",
@@ -281,7 +286,7 @@ pub(super) const HEDGES: [&str; 44] = [
 ];
 
 /// Words behind a failure that say that the program went on, or that there was none.
-pub(super) const RECOVERIES: [&str; 24] = [
+pub(super) const RECOVERIES: [&str; 25] = [
     "fallback",
     "falling back",
     "fall back",
@@ -291,6 +296,7 @@ pub(super) const RECOVERIES: [&str; 24] = [
     "trying again",
     "not a failure",
     "recovered",
+    " declined",
     "switching to",
     "spilling",
     "will be slow",
@@ -318,6 +324,7 @@ pub(super) const OTHER_REASONS: [&str; 23] = [
     "permission denied",
     "initialization error",
     "unspecified launch",
+    "register allocation failed",
     "invalid device",
     "skipped",
     "stream is capturing",
@@ -334,7 +341,6 @@ pub(super) const OTHER_REASONS: [&str; 23] = [
     "initialize nnpack",
     "failed to mlock",
     "failed to virtuallock",
-    "enable --vae-tiling",
 ];
 
 /// Words of a line that failed while a process was set up on a device.

@@ -1,8 +1,8 @@
 //! Failures of engines that serve models.
 //!
 //! # Source
-//! vLLM and `SGLang`: the releases named in `engine/lines.rs`; TGI 1.0 to 3.3; Ollama 0.1 to 0.32, with the llama.cpp in it; TensorRT-LLM,
-//! `LMDeploy`, MLC, `ExLlama` and LM Studio: messages that users posted.
+//! vLLM and `SGLang`: the releases named in `engine/lines.rs`; TGI 1.0 to 3.3; Ollama 0.1 to 0.32; llama.cpp as node-llama-cpp 3.22 ships it, by the strings of
+//! its CUDA, Vulkan and Metal builds; TensorRT-LLM, `LMDeploy`, MLC, `ExLlama` and LM Studio: messages that users posted.
 
 use super::{Row, row};
 
@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Row] = &[
     row("vllm-load", "vLLM up to 0.7", "while processing method load_model"),
     row("vllm-load", "vLLM 0.16 or newer", "Failed to load model - not enough GPU memory"),
     row("vllm-load", "vLLM 0.10 to 0.12 (TPU)", "the model is too large for the current device's HBM memory"),
-    row("vllm-load", "vLLM 0.10 or newer", "may be caused by insufficient memory to allocate the weight"),
+    row("vllm-load", "vLLM 0.10 or newer", "may be caused by insufficient memory to allocate"),
     row(
         "vllm-cpu-memory",
         "vLLM 0.24 or newer",
@@ -37,6 +37,11 @@ pub(super) const ROWS: &[Row] = &[
         "vLLM 0.24 or newer",
         "Available memory on node {node:n} ({free:g}/{total:b}) on kv cache allocation is less than requested memory for kv \
          ({requested:g}",
+    ),
+    row(
+        "vllm-cpu-reserved",
+        "vLLM 0.33",
+        "The worker already uses {used:b} (model weights and runtime), more than the {requested:b} of CPU memory reserved",
     ),
     row("vllm-swap", "vLLM 0.2 to 0.16", "Too large swap space."),
     row(
@@ -77,14 +82,19 @@ pub(super) const ROWS: &[Row] = &[
         "max seq len ({max_model_len:n}) is larger than the maximum number of tokens that can be stored in KV cache ({tokens:n})",
     ),
     row(
+        "vllm-seq-len",
+        "vLLM up to 0.10",
+        "max seq len ({max_model_len:n}) is larger than the maximum number of tokens that can be stored in KV cache. Try",
+    ),
+    row(
         "vllm-free-memory",
         "vLLM 0.9 or newer",
-        "Free memory on device {*}({free:g}/{total:b}) on startup is less than desired GPU memory utilization ({utilization:f}, {requested:b})",
+        "ree memory on device {*}({free:g}/{total:b}) on startup is less than desired GPU memory utilization ({utilization:f}, {requested:b})",
     ),
     row(
         "vllm-free-memory",
         "vLLM 0.33",
-        "Free memory on device {*}({free:g}/{total:b}) on startup is less than the engine's budget after excluding external process's \
+        "ree memory on device {*}({free:g}/{total:b}) on startup is less than the engine's budget after excluding external process's \
          weights ({utilization:f}, {requested:b})",
     ),
     row("vllm-pooler", "vLLM 0.9 or newer", "warming up pooler{*}with {requests:n} dummy requests"),
@@ -98,6 +108,40 @@ pub(super) const ROWS: &[Row] = &[
     row("vllm-profiling", "vLLM", "Error in memory profiling. Initial"),
     row("vllm-cumem", "vLLM 0.7 or newer", "CUDA Error: out of memory at {file:w}"),
     row("vllm-expandable", "vLLM 0.7 or newer", "xpandable segments are not compatible with memory pool"),
+    row("vllm-sleep", "vLLM 0.7 or newer", "Memory usage increased after sleeping"),
+    row(
+        "vllm-profile-run",
+        "vLLM 0.5 to 0.6 (OpenVINO)",
+        "The required memory size {needed:b} for model is higher than the total available device memory",
+    ),
+    row(
+        "vllm-profile-run",
+        "vLLM 0.5 to 0.6 (OpenVINO)",
+        "The error occurred during profile run. This might be due to insufficient GPU memory",
+    ),
+    row(
+        "vllm-states",
+        "vLLM 0.18 or newer",
+        "max_num_seqs ({requests:n}) exceeds available Mamba cache blocks ({blocks:n})",
+    ),
+    row(
+        "vllm-decode-pool",
+        "vLLM 0.27 or newer",
+        "frontend multimodal GPU decoding reserves {reserved:b} {*} but only {available:b} is available for the KV cache",
+    ),
+    row(
+        "vllm-decode-limit",
+        "vLLM 0.27 or newer",
+        "Multimodal GPU decode requested {raw:n} bytes, which exceeds the total pool size of {limit_raw:n} bytes",
+    ),
+    row("vllm-decode-limit", "vLLM 0.33", "Set VLLM_MAX_AUDIO_DECODE_BYTES to increase this limit"),
+    row("vllm-decode-limit", "vLLM 0.33", "Set VLLM_MAX_EMBED_DECODE_BYTES to increase this limit"),
+    row(
+        "vllm-encoder-cache",
+        "vLLM 0.18 or newer",
+        "contains a(n) {*} item with {tokens:n} embedding tokens, which exceeds the pre-allocated encoder cache size {limit:n}",
+    )
+    .at("pre-allocated encoder"),
     // SGLang.
     row(
         "sglang-pool",
@@ -125,6 +169,16 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-state", "SGLang 0.5.9 or newer", "Not enough space for mamba "),
     row("sglang-state", "SGLang 0.5.23", "auxiliary-state cache is too small to serve any"),
     row("sglang-state", "SGLang 0.5.23", "leaves no allocatable page for sub-pool"),
+    row("sglang-state", "SGLang 0.5.12 or newer", "Cannot alloc mamba for load_back"),
+    row("sglang-state", "SGLang 0.5.22", "Cannot allocate Mamba request state for LMCache"),
+    row("sglang-state", "SGLang 0.5.22", "leaves no room for real data. Increase total_bytes"),
+    row("sglang-state", "SGLang 0.5.22", "Failed to allocate sparse KV buffer"),
+    row("sglang-beside", "SGLang 0.5.22", "does not fit; lower --mem-fraction-static"),
+    row("sglang-beside", "SGLang 0.5.22", "int8 mamba checkpoint pool needs ~{needed:b} but only {free:b} HBM is free"),
+    row("sglang-staging", "SGLang 0.5.12 or newer", "Increase SGLANG_DISAGG_STAGING_POOL_SIZE_MB"),
+    row("sglang-vae-tiled", "SGLang 0.5.20 or newer", "OOM detected during VAE decoding with tiling enabled"),
+    row("sglang-vae", "SGLang 0.5.20 or newer", "OOM detected during VAE decoding{!withtiling}"),
+    row("sglang-host-cache", "SGLang 0.5.22 (ROCm)", "hipHostMalloc of {needed:t} for a HiCache host pool failed"),
     row(
         "sglang-host-cache",
         "SGLang 0.4.5 or newer",
@@ -149,6 +203,10 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory. Try to lower your batch size."),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory even after retracting all other requests"),
+    row("sglang-decode", "SGLang 0.5", "No space left for only one request"),
+    row("sglang-decode", "SGLang 0.5.22", "HiSparse spec decode failed to allocate logical KV slots"),
+    row("sglang-decode", "SGLang 0.5.22", "HiSparse spec failed to allocate {slots:n} scratch slots"),
+    row("sglang-decode", "SGLang 0.5.22", "Failed to allocate unified SWA slots"),
     row(
         "sglang-unbalanced",
         "SGLang",
@@ -156,6 +214,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("vllm-blocks", "vLLM 0.8 or newer", "Cannot get {blocks:n} free blocks from the pool"),
     row("vllm-blocks", "vLLM 0.5 to 0.10", "NoFreeBlocksError"),
+    row("vllm-blocks", "vLLM up to 0.9", "ValueError: No usable cache memory left"),
+    row(
+        "vllm-blocks",
+        "vLLM 0.6 to 0.9",
+        "The worker attempted to run {steps:n} times but found insufficient KV space",
+    ),
     row("vllm-blocks", "vLLM up to 0.5", "Out of memory! No free blocks are available"),
     // TGI and TensorRT-LLM.
     row("tgi-total", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
@@ -244,7 +308,9 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-buffer", "llama.cpp", "cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "hipMalloc failed: out of memory"),
     row("llama-buffer", "Ollama", "error loading model: unable to allocate backend buffer"),
-    row("llama-allocate", "llama.cpp", "failed to allocate {buffer:w} buffer of size {raw:n}"),
+    row("llama-allocate", "llama.cpp", "alloc_tensor_range: failed to allocate {!CPU}{*}buffer of size {raw:n}"),
+    row("llama-allocate", "llama.cpp", "failed to allocate buffer for lora adapter").at("buffer for lora adapter"),
+    row("llama-allocate", "llama.cpp", "failed to allocate buffer for control vector").at("buffer for control vect"),
     row("llama-graph", "llama.cpp", "ggml_gallocr_reserve_n"),
     row("llama-compute", "llama.cpp", "failed to allocate compute buffers").at("compute buffers"),
     row("llama-retry", "llama.cpp", "compute buffer allocation failed, retrying without pipeline parallelism"),
@@ -253,6 +319,14 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-buffer", "llama.cpp of 2023", "CUDA error 2 at {*}ggml-cuda.cu:{line:n}: out of memory")
         .at("ggml-cuda.cu:"),
     row("llama-kv", "llama.cpp", "failed to allocate buffer for kv cache").at("buffer for kv cache"),
+    row("llama-kv", "llama.cpp", "failed to allocate buffer for DSV4 compressor state").at("buffer for DSV4"),
+    row("llama-kv", "llama.cpp up to 2024", "failed to allocate memory for kv cache").at("memory for kv cache"),
+    row("llama-kv", "llama.cpp up to 2024", "llama_kv_cache_init() failed for self-attention cache"),
+    row("llama-full", "llama.cpp", "Context size has been exceeded"),
+    row("llama-full", "llama.cpp up to 2024", "Input prompt is too big compared to KV size"),
+    row("llama-host", "llama.cpp 2026", "was unable to fit model into system memory by reducing context, abort"),
+    row("llama-vulkan-limit", "llama.cpp", "Requested preallocation size is too large"),
+    row("llama-buffer", "Ollama 0.32", "runtime OOM detected; expiring loaded models"),
     row("llama-compute", "llama.cpp", "failed to allocate compute pp buffers").at("compute pp buffers"),
     row("llama-vulkan-limit", "llama.cpp", "Requested buffer size exceeds device buffer size limit"),
     row("llama-vulkan-limit", "llama.cpp up to 2025", "Requested buffer size exceeds device memory allocation limit"),

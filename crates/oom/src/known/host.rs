@@ -39,6 +39,11 @@ pub(super) const ROWS: &[Row] = &[
     row("pinned", "torch", "cudaHostAlloc{*}out of memory"),
     row("pinned", "JAX (XLA)", "Failed to allocate {name:w}({raw:n} bytes) of pinned host memory")
         .at("of pinned host memory"),
+    row("pinned", "JAX (XLA)", "Failed to allocate a {raw:n}-byte pinned host staging"),
+    row("pinned", "JAX (XLA)", "Failed to allocate a {raw:n}-byte buffer from the custom host memory allocator"),
+    row("pinned", "JAX (XLA)", "Failed to allocate {raw:n} bytes for host offloading"),
+    row("pinned", "JAX (XLA)", "Failed to allocate {name:w}({raw:n} bytes) of host memory pinned to NUMA node")
+        .at("of host memory pinned to"),
     row("host-allocator", "torch", "DefaultCPUAllocator: can't allocate memory: you tried to allocate {raw:n} bytes"),
     row("page-file", "torch on Windows", "DefaultCPUAllocator: not enough memory: you tried to allocate {raw:n} bytes"),
     row("host-allocator", "Java", "Native memory allocation (malloc) failed to allocate {raw:n} bytes"),

@@ -1,7 +1,8 @@
 //! Failures of libraries on the GPU.
 //!
 //! # Source
-//! NCCL 2.7 to 2.27, RMM 0.12 to 26.06, `CuPy` 6 to 14, Triton, `torch_npu` 2.9; the others: messages that users posted.
+//! NCCL 2.7 to 2.27, RMM 0.12 to 26.06, `CuPy` 6 to 14, Triton 3.9, `torch_npu` 2.9, the strings of jaxlib 0.12 and TensorFlow 2.21;
+//! the others: messages that users posted.
 
 use super::{Row, row};
 
@@ -117,6 +118,14 @@ pub(super) const ROWS: &[Row] = &[
     row("xla", "JAX and TensorFlow (XLA)", "memory while trying to allocate {size:b}"),
     row("xla", "JAX", "RESOURCE_EXHAUSTED: Out of memory allocating {raw:n} bytes"),
     row("xla", "JAX", "RESOURCE_EXHAUSTED: Out of memory"),
+    row("xla", "JAX (XLA)", "Failed to allocate {raw:n} bytes for new constant"),
+    row("xla", "JAX (XLA)", "RESOURCE_EXHAUSTED: Failed to allocate {raw:n} bytes"),
+    row(
+        "xla-graphs",
+        "JAX (XLA)",
+        "ran out of memory trying to instantiate command buffer with {nodes:n} (total of {graphs:n} alive graphs",
+    ),
+    row("xla-graphs", "JAX (XLA)", "instantiate command buffer{*}out of memory"),
     row("xla", "JAX", "Failed to allocate request for {size:b}"),
     row("xla", "JAX", "cuMemAllocAsync failed to allocate {raw:n} bytes"),
     row(
@@ -157,6 +166,8 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow", "TensorFlow", "OOM when allocating tensor with shape[{shape:d}] and type {type:w}"),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor with shape[{shape:d}]"),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor with shape"),
+    row("tensorflow", "TensorFlow", "OOM when allocating temporary tensor with shape[{shape:d}]"),
+    row("tensorflow", "TensorFlow", "OOM when allocating temporary tensor with shape"),
     row("tensorflow-full", "TensorFlow", "Dst tensor is not initialized"),
     row("tensorflow", "TensorFlow", "OOM when allocating tensor of shape [{shape:d}] and type {type:w}"),
     row("tensorflow", "TensorFlow", "Resource exhausted: failed to allocate memory"),
@@ -205,6 +216,24 @@ pub(super) const ROWS: &[Row] = &[
         "exceeds available shared memory: smem_bytes={required:n} > max_smem_bytes={limit:n}",
     ),
     row("kernel", "JAX (Triton)", "Shared memory requested ({required:n} b) exceeds device resources ({limit:n} b)"),
+    row("kernel", "JAX (XLA)", "Shared memory size limit exceeded: requested {required:n}, available: {limit:n}"),
+    row("kernel", "JAX (XLA)", "bytes of shared memory, which exceeds the device limit of {limit:n}"),
+    row(
+        "kernel",
+        "vLLM 0.33",
+        "residency resolution needs {required:n} B of shared memory per block for {*}the device allows {limit:n} B",
+    ),
+    row("kernel", "SGLang 0.5.22", "exceeds SM120 shared-memory capacity ({limit:n} bytes)"),
+    row("kernel", "SGLang 0.5.22", "exceeds SM120 kernel constraints or shared-memory capacity"),
+    row("kernel", "SGLang 0.5.22", "specialization exceeds shared-memory capacity"),
+    row("kernel", "SGLang 0.5.22", "kernel needs {size:b} of shared memory for"),
+    row("kernel", "llama.cpp (Vulkan)", "Shared memory size too small for matrix multiplication"),
+    row("kernel", "ptxas", "uses too much shared data ("),
+    row(
+        "kernel-tensor-memory",
+        "JAX (XLA)",
+        "Tensor memory size limit exceeded: requested {required:n}, available: {limit:n}",
+    ),
     row(
         "kernel-tensor-memory",
         "JAX (Pallas)",
@@ -233,6 +262,21 @@ pub(super) const ROWS: &[Row] = &[
     row("capture", "CUDA", "cudaErrorStreamCaptureUnsupported"),
     row("nvml-assert", "PyTorch 2.0 to 2.4", "NVML_SUCCESS == r INTERNAL ASSERT FAILED at"),
     row("set-up", "CUDA", "Unexpected error from cudaGetDeviceCount(){*}Error 2: out of memory"),
+    row(
+        "ggml-buffer",
+        "ggml",
+        "not enough space in the buffer to allocate {raw:n} bytes, largest block available {available_raw:n} bytes",
+    ),
+    row(
+        "ggml-buffer",
+        "ggml",
+        "not enough space in the buffer to allocate {*}(needed {raw:n}, available {available_raw:n}",
+    ),
+    row(
+        "ggml-buffer",
+        "ggml up to 2024",
+        "not enough space in the buffer (needed {raw:n}, largest block available {available_raw:n}",
+    ),
     row(
         "ggml-pool",
         "ggml",
@@ -325,6 +369,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "MXNet", "cudaMalloc retry failed: out of memory"),
     row("runtime", "CUDA", "CUDA Error: out of memory"),
     row("runtime", "Vulkan", "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
+    row("metal-buffers", "MLX", "[metal::malloc] Resource limit ({buffers:n}) exceeded"),
     row("metal", "Metal", "Insufficient Memory (00000008:kIOGPUCommand"),
     row("metal", "MLX", "[METAL] Command buffer execution failed: Insufficient Memory"),
     row("metal", "Metal", "kIOGPUCommandBufferCallbackErrorOutOfMemory"),

@@ -56,7 +56,7 @@ const CONTEXT_LINES: u64 = 500;
 const NEEDLES: [&[u8]; 2] = [b"out of memory", b"by PyTorch"];
 /// How PyTorch's message goes on behind "out of memory", and behind the size, without blanks.
 const TRIED: &[u8] = b"Triedtoallocate";
-const CAPACITY: &[u8] = b"hasatotalcapac";
+const CAPACITIES: [&[u8]; 2] = [b"hasatotalcapac", b"totalcapacity;"];
 /// What "out of memory" may be broken behind, at the end of a line.
 const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
 /// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
@@ -446,6 +446,17 @@ impl LogReader {
             has_begun = true;
             at = self.begun(reader, progress, rank, of_line, (&text[at..anchor], text.len()));
         }
+        // As people quote it, without its first words.
+        let tried = memmem::find(&text[at..], TRIED).filter(|_| !has_begun && !went_on).map(|tried| at + tried);
+        let has_capacity =
+            |tried: &usize| CAPACITIES.iter().any(|words| memmem::find(&text[*tried..], words).is_some());
+        if let Some(tried) = tried.filter(has_capacity) {
+            let whole = [ANCHOR, b".", &text[tried..]].concat();
+            if let Some((reader, progress)) = Reader::begin(&whole, 0) {
+                self.begun(reader, progress, rank, of_line, (&[], text.len()));
+                return true;
+            }
+        }
         if is_of_interest
             && !has_begun
             && !went_on
@@ -454,15 +465,6 @@ impl LogReader {
         {
             self.begun(reader, progress, rank, of_line, (&[], text.len()));
             return true;
-        }
-        // As people quote it, without its first words.
-        let tried = memmem::find(&text[at..], TRIED).filter(|_| !has_begun && !went_on).map(|tried| at + tried);
-        if let Some(tried) = tried.filter(|tried| memmem::find(&text[*tried..], CAPACITY).is_some()) {
-            let whole = [ANCHOR, b".", &text[tried..]].concat();
-            if let Some((reader, progress)) = Reader::begin(&whole, 0) {
-                self.begun(reader, progress, rank, of_line, (&[], text.len()));
-                return true;
-            }
         }
         let broken = broken_beginning(&text[at..]);
         if broken > 0 {
