@@ -162,14 +162,14 @@ fn even(view: &RanksView, is_one_process: bool) -> String {
         let span = if size(least) == size(most) {
             format!("peaks are at {}", size(most))
         } else {
-            format!("peaks are between {} and {}", size(least), size(most))
+            format!("peaks range from {} to {}", size(least), size(most))
         };
-        return format!("{number} hold about as much: {span}.");
+        return format!("{number} hold about the same amount: {span}.");
     }
     let because = view.ranks.iter().flat_map(|rank| &rank.because).next();
     let because = because.map_or_else(String::new, |because| format!(": {}", because.sentence));
     format!(
-        "No rank is odd, but peaks are between {} and {}{because}.",
+        "No rank is an outlier, but peaks range from {} to {}{because}.",
         of_group(view, view.groups.last(), least),
         of_group(view, view.groups.first(), most)
     )
