@@ -456,7 +456,7 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     let bare = rows.iter().filter(|row| !row.digest.has_stacks).count();
     if bare == rows.len() && bare > 0 {
         notes
-            .push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
+            .push("no stacks were recorded: causes are inferred from sizes and their order, and no line is named".to_owned());
     } else if bare > 0 {
         notes.push(format!(
             "{} no stacks: their lines cannot be compared",

@@ -112,7 +112,7 @@ pub enum DescriptionError {
         source: ConfigError,
     },
     /// It is a file of weights whose header cannot be read.
-    #[error("`{name}` is not a {format} file that can be read")]
+    #[error("`{name}` is not a readable {format} file")]
     Weights {
         /// The file.
         name: String,
