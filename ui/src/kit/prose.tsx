@@ -14,7 +14,7 @@ export function Prose({text}: {text: string}) {
         <Fragment key={i}>
           <Words text={words} />
           {code !== undefined && (
-            <span class="joined">
+            <span class={before || after ? 'joined' : undefined}>
               {before}
               <Code text={code} />
               {after}
