@@ -85,7 +85,9 @@ fn of_other_runs(digests: &[Digest]) -> BTreeMap<usize, UnreadView> {
     let times: BTreeMap<usize, [i64; 2]> = times.into_iter().collect();
     for (at, digest) in digests.iter().enumerate() {
         let other = match (run(digest), &most) {
-            (Some(run), Some(most)) => (run != *most).then(|| format!("it belongs to another run: `{run}`, not `{most}`")),
+            (Some(run), Some(most)) => {
+                (run != *most).then(|| format!("it belongs to another run: `{run}`, not `{most}`"))
+            }
             _ => times.get(&at).zip(middle).and_then(|(time, middle)| of_another_time(*time, middle)),
         };
         if let Some(reason) = other {
@@ -455,8 +457,9 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     }
     let bare = rows.iter().filter(|row| !row.digest.has_stacks).count();
     if bare == rows.len() && bare > 0 {
-        notes
-            .push("no stacks were recorded: causes are inferred from sizes and their order, and no line is named".to_owned());
+        notes.push(
+            "no stacks were recorded: causes are inferred from sizes and their order, and no line is named".to_owned(),
+        );
     } else if bare > 0 {
         notes.push(format!(
             "{} no stacks: their lines cannot be compared",

@@ -201,9 +201,8 @@ pub(super) fn end_others(brings: Option<(u64, u64)>, found: &Found) -> Step {
     } else {
         format!("the log's nvidia-smi lists: {}", listed.join(", "))
     };
-    let step =
-        Step::new("end-process", "end the other processes on the GPU that are not needed", detail)
-            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let step = Step::new("end-process", "end the other processes on the GPU that are not needed", detail)
+        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
     match brings {
         Some((bytes, missing)) => step.brings(bytes, Some(missing)),
         None => step,
@@ -401,9 +400,7 @@ fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 /// Caches beside the keys and values: states of linear attention, windows.
 fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let left = event.bytes("available").map_or_else(String::new, |left| format!(" ({})", size(left)));
-    let text = format!(
-        "the per-request caches of windows or states take all of the memory for the KV cache{left}"
-    );
+    let text = format!("the per-request caches of windows or states take all of the memory for the KV cache{left}");
     let mut steps = vec![fewer_running("each has a state, or a window, of its own")];
     steps.extend(raise_share(log, log.printed().free_before_bytes, None, None));
     (because(Cause::KvCache, text), steps)
@@ -413,7 +410,8 @@ fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 fn sglang_host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
     let (needed, free) = (event.bytes("needed"), event.bytes("free"));
     let Some((needed, free)) = needed.zip(free) else {
-        let text = "the hierarchical cache's part in host memory is smaller than the KV cache on the GPU, which it must hold";
+        let text =
+            "the hierarchical cache's part in host memory is smaller than the KV cache on the GPU, which it must hold";
         let larger = Step::new(
             "larger-host-cache",
             "make the host's part larger than the GPU's, or serve without it",

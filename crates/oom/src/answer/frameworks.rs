@@ -385,8 +385,7 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         None => asked(event),
     };
     if event.number("cpu").is_some() {
-        let text =
-            format!("TensorFlow has no host memory for a tensor{of}: this is the CPU's memory, not the GPU's");
+        let text = format!("TensorFlow has no host memory for a tensor{of}: this is the CPU's memory, not the GPU's");
         return (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()]);
     }
     if let Some(limit) = tiny_pool(found) {

@@ -138,9 +138,12 @@ fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::
                 Some(_) => "--capacity",
                 None => "--message",
             };
-            Err(Problem::new(format!("`{option}` only works with a snapshot, but {} is a log", crate::input::name(file)))
-                .hint("a log is explained by the messages in it")
-                .into())
+            Err(Problem::new(format!(
+                "`{option}` only works with a snapshot, but {} is a log",
+                crate::input::name(file)
+            ))
+            .hint("a log is explained by the messages in it")
+            .into())
         }
         Input::Snapshot(bytes) => {
             // It is unpacked already, as far as it may be.

@@ -135,7 +135,8 @@ fn table(view: &RanksView, options: Options) -> Section {
             remark(line),
         ]);
     }
-    let mut section = Section::new(if options.each { "Ranks" } else { "Groups of ranks that hold about the same amount" });
+    let mut section =
+        Section::new(if options.each { "Ranks" } else { "Groups of ranks that hold about the same amount" });
     section.table(table);
     if all.len() > options.top {
         section.line(format!("… and {} more; `--top 0` shows all", count(all.len() - options.top)));
