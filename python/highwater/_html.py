@@ -16,7 +16,7 @@ from typing import Any
 
 FONT = "font-family: Menlo, 'DejaVu Sans Mono', Consolas, monospace"
 
-PREFORMATTED = f"{FONT}; font-size: 12px; line-height: 1.25; white-space: pre; word-break: normal; overflow-x: auto; margin: 0"
+PREFORMATTED = f"{FONT}; font-size: 12px; line-height: normal; white-space: pre; word-break: normal; overflow-x: auto; margin: 0"
 
 CELL = f"{FONT}; font-size: 12px; white-space: nowrap; padding: 2px 8px; text-align: "
 
@@ -48,7 +48,8 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], below: str) -> 
     body = "".join(
         "<tr>" + "".join(_cell(cell, align) for cell, align in zip(row, aligned, strict=True)) + "</tr>" for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(below)}</p>"
+    rows_of_table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div style="overflow-x: auto">{rows_of_table}</div><p>{html.escape(below)}</p>'
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], below: str) -> str:

@@ -176,7 +176,7 @@ describe('many recordings', () => {
     await page.waitForSelector('.heat canvas[data-drawn="1024"]', {timeout: 240_000});
     // The verdict moves the picture down when it comes.
     await page.waitForFunction(() =>
-      document.querySelector('.ranks [role=status]')?.textContent?.includes('hold about as much'),
+      document.querySelector('.ranks [role=status]')?.textContent?.includes('hold about the same amount'),
     );
     await page.selectOption('select[aria-label="Sort by"]', 'name');
     const canvas = page.locator('.heat canvas');

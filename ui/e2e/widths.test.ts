@@ -63,24 +63,57 @@ describe('in a window of any width', () => {
 
 describe('in a window as wide as a phone', () => {
   const pair = serving(recording('linear_forward'), recording('leak_grows'));
+  // Long settings, bounds from and to, and iterations with phases.
+  const wide = serving(recording('fuzz_gc08split64'));
+  const phases = serving(recording('annotated'));
 
   it('no card is wider than the window leaves it', async () => {
-    const single = await Viewer.open(served.browser, served.server.address);
-    for (const [key, part] of [
-      ['5', '.sites'],
-      ['6', '.fit'],
-    ]) {
+    for (const [of, key, part] of [
+      [served, '5', '.sites'],
+      [served, '6', '.fit'],
+      [wide, '6', '.fit'],
+      [phases, '5', '.iterations'],
+    ] as const) {
+      const single = await Viewer.open(of.browser, of.server.address);
       await single.page.keyboard.press(key);
       await single.page.waitForSelector(part);
       expect(await widerThanTheirCard(single), `view ${key}`).toEqual([]);
+      expect(single.errors).toEqual([]);
+      await single.page.close();
     }
     const both = await Viewer.open(pair.browser, pair.server.address);
     await both.page.keyboard.press('7');
     await both.page.waitForSelector('.changes');
     expect(await widerThanTheirCard(both), 'the comparison').toEqual([]);
-    expect([...single.errors, ...both.errors]).toEqual([]);
-    await single.page.close();
+    expect(both.errors).toEqual([]);
     await both.page.close();
+  });
+
+  it('every view has its tab in sight, and an entry the line of its call site', async () => {
+    const viewer = await Viewer.open(served.browser, served.server.address);
+    await viewer.page.setViewportSize({width: 360, height: 720});
+    for (const tab of await viewer.page.locator('.views .tab').all()) {
+      const {x, width} = (await tab.boundingBox())!;
+      expect(x >= 0 && x + width <= 360, await tab.innerText()).toBe(true);
+    }
+    await viewer.page.keyboard.press('2');
+    await viewer.page.keyboard.press('o');
+    await viewer.page.waitForSelector('.entries .line.chosen');
+    const cut = await viewer.page.evaluate(() =>
+      [...document.querySelectorAll('.entries .site')]
+        .filter(site => {
+          const [text] = site.childNodes;
+          const end = text?.textContent?.search(/:\d+ /) ?? -1;
+          if (!text || end < 0) return false;
+          const range = document.createRange();
+          range.setStart(text, 0);
+          range.setEnd(text, text.textContent!.indexOf(' ', end));
+          return range.getBoundingClientRect().right > site.getBoundingClientRect().right - 10;
+        })
+        .map(site => site.textContent),
+    );
+    expect(cut).toEqual([]);
+    await viewer.page.close();
   });
 });
 

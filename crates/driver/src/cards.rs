@@ -164,16 +164,20 @@ impl Card {
         })
     }
 
-    /// The name as people write it: the driver's without the maker's.
+    /// The name as people write it: the driver's without the maker's and without its edition.
     ///
     /// ```
     /// use highwater_driver::Card;
     ///
     /// assert_eq!(Card::named("4060").map(Card::short_name), Some("RTX 4060"));
     /// assert_eq!(Card::named("t4").map(Card::short_name), Some("T4"));
+    /// assert_eq!(Card::named("pro6000").map(Card::short_name), Some("RTX PRO 6000"));
     /// ```
     pub fn short_name(&self) -> &'static str {
-        ["NVIDIA ", "GeForce ", "Tesla "].iter().fold(self.name, |name, maker| name.strip_prefix(maker).unwrap_or(name))
+        let name = ["NVIDIA ", "GeForce ", "Tesla "]
+            .iter()
+            .fold(self.name, |name, maker| name.strip_prefix(maker).unwrap_or(name));
+        name.strip_suffix(" Blackwell Workstation Edition").unwrap_or(name)
     }
 
     /// The keys of all GPUs, for a message about an unknown one.

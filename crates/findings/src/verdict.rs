@@ -52,7 +52,10 @@ fn card(timeline: &Timeline<'_>, device: i32) -> Option<String> {
     let largest = peak.owners.first().filter(|total| total.owner.role.counts() && total.bytes > 0)?;
     let title = largest.owner.title();
     let part = size(largest.bytes.unsigned_abs());
-    Some(format!("The driver gave at most {} of device {device}. Largest: {part} to {title}.", size(bytes)))
+    Some(format!(
+        "Allocations from the driver peaked at {} on device {device}. Largest owner: {title}, {part}.",
+        size(bytes)
+    ))
 }
 
 /// The answer for a device in one line: what failed, how much was asked for and why it was not there, or how high it peaked.

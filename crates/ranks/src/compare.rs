@@ -85,7 +85,9 @@ fn of_other_runs(digests: &[Digest]) -> BTreeMap<usize, UnreadView> {
     let times: BTreeMap<usize, [i64; 2]> = times.into_iter().collect();
     for (at, digest) in digests.iter().enumerate() {
         let other = match (run(digest), &most) {
-            (Some(run), Some(most)) => (run != *most).then(|| format!("it is of another run: `{run}`, not `{most}`")),
+            (Some(run), Some(most)) => {
+                (run != *most).then(|| format!("it belongs to another run: `{run}`, not `{most}`"))
+            }
             _ => times.get(&at).zip(middle).and_then(|(time, middle)| of_another_time(*time, middle)),
         };
         if let Some(reason) = other {
@@ -97,7 +99,7 @@ fn of_other_runs(digests: &[Digest]) -> BTreeMap<usize, UnreadView> {
         others.clear();
     }
     for at in programs::alone(digests) {
-        let reason = "it is of another run: it shares neither lines nor parameters with the other files";
+        let reason = "it belongs to another run: it shares neither lines nor parameters with the other files";
         others.entry(at).or_insert_with(|| UnreadView { file: digests[at].file.clone(), reason: reason.to_owned() });
     }
     others
@@ -108,7 +110,7 @@ fn of_another_time(time: [i64; 2], middle: [i64; 2]) -> Option<String> {
     let slack = OTHER_RUN_US.max(length(time)).max(length(middle));
     let (before, after) = (middle[0].saturating_sub(time[1]), time[0].saturating_sub(middle[1]));
     let (by, word) = if before > after { (before, "before") } else { (after, "after") };
-    (by > slack).then(|| format!("it is of another run: it was recorded {} {word} the others", duration_us(by)))
+    (by > slack).then(|| format!("it belongs to another run: it was recorded {} {word} the others", duration_us(by)))
 }
 
 /// Files that end early: they are compared as far as they go.
@@ -455,8 +457,9 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     }
     let bare = rows.iter().filter(|row| !row.digest.has_stacks).count();
     if bare == rows.len() && bare > 0 {
-        notes
-            .push("no stacks were recorded: causes are told by sizes and their order, and no line is named".to_owned());
+        notes.push(
+            "no stacks were recorded: causes are inferred from sizes and their order, and no line is named".to_owned(),
+        );
     } else if bare > 0 {
         notes.push(format!(
             "{} no stacks: their lines cannot be compared",
@@ -465,7 +468,7 @@ fn notes(rows: &[Row<'_>]) -> Vec<String> {
     }
     if rows.iter().any(|row| row.rank.is_none()) {
         let hint = "name the files `rank0.pickle`, `rank1.pickle`, …, or record with `highwater run`";
-        notes.push(format!("some ranks are unknown, and told by their files: {hint}"));
+        notes.push(format!("some ranks are unknown, so their files name them: {hint}"));
     }
     notes
 }

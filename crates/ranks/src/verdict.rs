@@ -15,7 +15,7 @@ pub(crate) fn verdict(view: &RanksView) -> String {
     match &view.ranks[..] {
         [] => sentences.push("No rank could be read.".to_owned()),
         [one] => sentences.push(format!(
-            "There is one rank only, and nothing to compare it with: it peaks at {}.",
+            "There is only one rank, so there is nothing to compare: it peaks at {}.",
             size(one.peak_allocated_bytes)
         )),
         _ => sentences.extend(differences(view)),
@@ -117,7 +117,7 @@ fn outlier(view: &RanksView, rank: &RankView, is_one_process: bool) -> String {
     let of = if view.ranks.len() == 2 { "the other" } else { "the median rank" };
     let by = own.abs_diff(other);
     let peaks = if by.saturating_mul(100) < other {
-        format!("{name} peaks at {}, as {of}", size(own))
+        format!("{name} peaks at {}, like {of}", size(own))
     } else {
         let word = if own > other { "more" } else { "less" };
         format!("{name} peaks at {}, {} {word} than {of}", size(own), size(by))
@@ -162,14 +162,14 @@ fn even(view: &RanksView, is_one_process: bool) -> String {
         let span = if size(least) == size(most) {
             format!("peaks are at {}", size(most))
         } else {
-            format!("peaks are between {} and {}", size(least), size(most))
+            format!("peaks range from {} to {}", size(least), size(most))
         };
-        return format!("{number} hold about as much: {span}.");
+        return format!("{number} hold about the same amount: {span}.");
     }
     let because = view.ranks.iter().flat_map(|rank| &rank.because).next();
     let because = because.map_or_else(String::new, |because| format!(": {}", because.sentence));
     format!(
-        "No rank is odd, but peaks are between {} and {}{because}.",
+        "No rank is an outlier, but peaks range from {} to {}{because}.",
         of_group(view, view.groups.last(), least),
         of_group(view, view.groups.first(), most)
     )

@@ -269,7 +269,7 @@ impl Study {
                     size(own_bytes)
                 )
             } else {
-                format!("{} {reserved}, and under a limit needs no more", named(&best.conf))
+                format!("{} {reserved}, and needs no more memory under a limit", named(&best.conf))
             };
             return Verdict {
                 conf: Some(best.conf.clone()),

@@ -53,7 +53,7 @@ function Changes({changes}: {changes: readonly Change[]}) {
               <td>
                 <Prose text={change} />
               </td>
-              <td class="costs faint">{cost}</td>
+              <td class="costs faint">{cost === 'nothing' ? 'no cost' : cost}</td>
             </tr>
           ))}
         </tbody>

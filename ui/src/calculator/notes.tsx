@@ -16,7 +16,11 @@ export function Notes({document}: {document: EstimateDocument}) {
       `with ${binary(document.workspace_bytes)} of library workspaces`,
     ],
     ['on the GPU', exactly(document.total_bytes), `with ${binary(document.context_bytes)} of CUDA context`],
-    ['error band', `${binary(band.low_bytes)} to ${binary(band.high_bytes)}`, `± ${band.percent} %: ${band.evidence}`],
+    [
+      'error band',
+      `${binary(band.low_bytes)} to ${binary(band.high_bytes)}`,
+      `±\u00a0${band.percent} %: ${band.evidence}`,
+    ],
     ['per token', `${count(document.saved_bytes_per_token)} bytes`, 'saved for the backward pass'],
     ['', count(document.activations_per_token), 'elements in the outputs of all modules'],
   ];
@@ -31,7 +35,10 @@ export function Notes({document}: {document: EstimateDocument}) {
         {facts.flatMap(([name, value, note]) => [
           <dt key={note}>{name}</dt>,
           <dd key={`${note} value`}>
-            {value} <span class="faint">{note}</span>
+            <Prose text={value} />{' '}
+            <span class="faint">
+              <Prose text={note} />
+            </span>
           </dd>,
         ])}
       </dl>

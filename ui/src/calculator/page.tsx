@@ -99,7 +99,12 @@ function Header() {
       <button type="button" title={command} onClick={() => void copyText(command)}>
         Copy command
       </button>
-      <button type="button" title="The address holds all choices" onClick={() => void copyText(location.href)}>
+      <button
+        type="button"
+        class="copy-address"
+        title="The address holds all choices"
+        onClick={() => void copyText(location.href)}
+      >
         Copy address
       </button>
       <ThemeButton />

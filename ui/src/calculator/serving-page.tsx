@@ -36,7 +36,7 @@ export function ServingResults({document, engine}: {document: ServeDocument; eng
         <Budget document={document} />
         <p class="faint">
           {document.model} in {engine?.title ?? document.engine} {document.engine_version} on {count(document.cards)} ×{' '}
-          {cardTitle(document.card)}; {binary(document.token_bytes)} of the cache for each token
+          {cardTitle(document.card)}; <Prose text={`${binary(document.token_bytes)} of cache for each token`} />
         </p>
       </section>
       <Requests document={document} />

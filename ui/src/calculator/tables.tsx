@@ -124,9 +124,7 @@ export function Terms({document}: {document: EstimateDocument}) {
       </div>
       {terms.length > TERMS && (
         <button type="button" class="plain" onClick={() => (isWhole.value = !isWhole.value)}>
-          {isWhole.value
-            ? 'show only the largest'
-            : `${counted(terms.length - TERMS, 'term')} more with ${binary(rest)}`}
+          {isWhole.value ? 'show only the largest' : `${counted(terms.length - TERMS, 'more term')}, ${binary(rest)}`}
         </button>
       )}
     </section>

@@ -2,6 +2,7 @@
 
 import {useSignal} from '@preact/signals';
 import {useEffect, useRef} from 'preact/hooks';
+import {Prose} from '../kit/prose';
 import {binary, count} from '../model/units';
 import {card, cardTitle} from './answers';
 import {barEnd, type CardLine, cardLines, nameOf, segments} from './bar';
@@ -18,8 +19,9 @@ export function Verdict({document}: {document: EstimateDocument}) {
       </div>
       <StackedBar document={document} />
       <p>
-        The peak is in <b>{document.peak_phase}</b>: {binary(document.peak_requested_bytes)} requested, ± {band.percent}{' '}
-        %<span class="faint"> ({band.evidence})</span>.
+        Peak phase: <b>{document.peak_phase}</b>. It requests{' '}
+        <Prose text={`${binary(document.peak_requested_bytes)}, ±\u00a0${band.percent} %`} />
+        <span class="faint"> ({band.evidence})</span>.
       </p>
       <p class="faint">
         {document.model}, {count(document.parameters)} parameters

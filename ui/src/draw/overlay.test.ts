@@ -130,6 +130,23 @@ describe('what is drawn over the picture', () => {
     expect(draw(45, 0.4 * 2 ** 30)).toEqual(['fillText limit 66 59', 'fillText error 53 1', 'fillText peak 53 17']);
   });
 
+  it('leaves out the numbers of an error where neither side has room for them', () => {
+    const texts = (label: string) => {
+      const pen = loggingPen();
+      drawMarks(pen, VIEWPORT, INK, [{entry: 50, kind: 'oom', label}], entry => entry);
+      return pen.log.filter(line => line.startsWith('fillText'));
+    };
+    // Letters are six pixels wide, and each side has 42.
+    expect(texts('oom: 1 B')).toEqual(['fillText oom 58 1']);
+    expect(texts('oom: 1')).toEqual(['fillText oom: 1 58 1']);
+  });
+
+  it('has a minus sign before positions that are negative', () => {
+    const pen = loggingPen();
+    drawPositionAxis(pen, {...VIEWPORT, x: {from: -1, to: 1}}, INK, 20, 0, 'entry');
+    expect(pen.log.filter(line => line.startsWith('fillText'))[0]).toMatch(/^fillText −1 /);
+  });
+
   it('puts the words of a level at the left where the mark of an error stands in them', () => {
     const words = (...entries: number[]) => {
       const pen = loggingPen();

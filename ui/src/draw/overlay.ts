@@ -253,11 +253,12 @@ export function drawMarks(
     pen.lineTo(x, 9);
     pen.closePath();
     pen.fill();
-    const place = placeOfLabel(pen, viewport, label, x);
-    if (label === '' || place.left < labelledTo) continue;
+    const words = wordsBeside(pen, viewport, label, x);
+    const place = placeOfLabel(pen, viewport, words, x);
+    if (words === '' || place.left < labelledTo) continue;
     const covers = level && level.top < 1 + WORDS_CSS && place.right > level.left && place.left < level.right;
     const y = covers ? level.line + 3 : 1;
-    drawLabel(pen, ink, label, place, y);
+    drawLabel(pen, ink, words, place, y);
     labelledTo = place.right + 8;
     bottom = Math.max(bottom, y + WORDS_CSS);
   }
@@ -288,6 +289,13 @@ export function drawPeak(
 interface LabelPlace {
   readonly left: number;
   readonly right: number;
+}
+
+/** The words of a mark; where neither side has room for them, those before the colon. */
+function wordsBeside(pen: Pen, viewport: Viewport, label: string, x: number): string {
+  pen.font = FONT;
+  const room = Math.max(x, viewport.widthCss - x) - 8;
+  return textWidth(pen, label) <= room ? label : label.split(': ', 1)[0];
 }
 
 /** Words stand at the right of `x`, or at its left where they do not fit. */

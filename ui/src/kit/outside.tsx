@@ -6,7 +6,7 @@ import {OUTSIDE_WAYS, type OutsideWay, outsideShown} from '../state/outside';
 import type {Opened} from '../state/session';
 import * as store from '../state/store';
 import type {OutsideDetails} from '../worker/outside';
-import {capitalised} from './prose';
+import {capitalised, Prose} from './prose';
 
 const WORDS: Record<OutsideWay, string> = {
   shown: 'shown',
@@ -65,8 +65,8 @@ export function OutsideLegend({
       <h2>{capitalised(outsideName(device))}</h2>
       <div class="total">
         <b title={`${count(all)} bytes`}>{binary(all)}</b>
-        {device.reservedMaxBytes > 0 && `, with reserved memory ${binary(used)}`}
-        {outside.capacity_bytes && ` of ${binary(outside.capacity_bytes)}`}
+        {device.reservedMaxBytes > 0 && <Prose text={`, with reserved memory ${binary(used)}`} />}
+        {outside.capacity_bytes && <Prose text={` of ${binary(outside.capacity_bytes)}`} />}
       </div>
       <table class="legend" aria-label="Memory outside PyTorch by owner">
         <tbody>

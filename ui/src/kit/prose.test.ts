@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest';
-import {capitalised, piecesOfCode, piecesOfWords} from './prose';
+import {capitalised, partsOfProse, piecesOfCode, piecesOfWords} from './prose';
 
 it('breaks code between its names', () => {
   const pieces = piecesOfCode('torch.cuda.set_per_process_memory_fraction(1.0)');
@@ -11,6 +11,24 @@ it('breaks code between its names', () => {
 it('keeps a number and its unit together', () => {
   expect(piecesOfWords('3.00 GiB (38 %) of 1,024 B')).toEqual(['', '3.00 GiB', ' (', '38 %', ') of ', '1,024 B', '']);
   for (const text of ['', 'batch 4 Blocks', 'at entry 590 since']) expect(piecesOfWords(text)).toEqual([text]);
+});
+
+it('keeps code and the bracket or punctuation beside it together', () => {
+  expect(partsOfProse('a (`b`), `c` and `d`.')).toEqual([
+    {words: 'a ', before: '(', code: 'b', after: '),'},
+    {words: ' ', before: '', code: 'c', after: ''},
+    {words: ' and ', before: '', code: 'd', after: '.'},
+    {words: ''},
+  ]);
+  for (const text of ['', 'a', '`a`', '`a`(`b`)', '`a` `b', 'x: `y`.`z`']) {
+    const parts = partsOfProse(text).flatMap(({words, before = '', code, after = ''}) => [
+      words,
+      before,
+      code ?? '',
+      after,
+    ]);
+    expect(parts.join('')).toBe(text.replaceAll('`', ''));
+  }
 });
 
 it('begins a sentence with a capital letter, unless it is a name that has none', () => {

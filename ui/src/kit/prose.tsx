@@ -2,13 +2,55 @@
 
 import {Fragment} from 'preact';
 
-/** Text with `code` between backticks: as elements, never as markup. A number and its unit stay on one line. */
+/**
+ * Text with `code` between backticks: as elements, never as markup. A number and its unit stay on one line, and so do code and the
+ * bracket or the punctuation beside it.
+ */
 export function Prose({text}: {text: string}) {
+  const parts = partsOfProse(text);
   return (
     <>
-      {text.split('`').map((part, i) => (i % 2 === 0 ? <Words key={i} text={part} /> : <Code key={i} text={part} />))}
+      {parts.map(({words, before, code, after}, i) => (
+        <Fragment key={i}>
+          <Words text={words} />
+          {code !== undefined && (
+            <span class={before || after ? 'joined' : undefined}>
+              {before}
+              <Code text={code} />
+              {after}
+            </span>
+          )}
+        </Fragment>
+      ))}
     </>
   );
+}
+
+/** Words, and the code after them with what must not be parted from it. */
+export interface ProsePart {
+  readonly words: string;
+  readonly before?: string;
+  readonly code?: string;
+  readonly after?: string;
+}
+
+/** Text cut into words and the code after them: `a (`, `b` and `).` are the words `a `, then `(`, `b` and `).`. */
+export function partsOfProse(text: string): ProsePart[] {
+  const pieces = text.split('`');
+  const parts: ProsePart[] = [];
+  let after = '';
+  for (let i = 0; i < pieces.length; i += 2) {
+    const words = pieces[i].slice(after.length);
+    const code = pieces[i + 1];
+    if (code === undefined) {
+      parts.push({words});
+      break;
+    }
+    const before = /[([]*$/.exec(words)?.[0] ?? '';
+    after = /^[)\],.;:!?]*/.exec(pieces[i + 2] ?? '')?.[0] ?? '';
+    parts.push({words: words.slice(0, words.length - before.length), before, code, after});
+  }
+  return parts;
 }
 
 function Words({text}: {text: string}) {

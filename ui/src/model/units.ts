@@ -6,7 +6,7 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 /** `1.50 GiB`: three digits that count. */
 export function binary(bytes: number): string {
-  if (bytes < 0) return `-${binary(-bytes)}`;
+  if (bytes < 0) return `−${binary(-bytes)}`;
   if (bytes < 1024) return `${bytes} B`;
   let value = bytes;
   let unit = 0;
@@ -30,7 +30,9 @@ export function asInMessages(bytes: number): string {
 
 /** `1,234,567`. */
 export function count(value: number): string {
-  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+  return String(value)
+    .replace('-', '−')
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
 /** `1,234 bytes` behind a rounded size, where rounding hides something. */

@@ -186,31 +186,39 @@ function Moment({device}: {device: Opened}) {
   const moment = totals.value;
   if (!moment || !answer.value) return null;
   const {lines: legend} = answer.value;
+  // A profile of the driver alone has no blocks: the list of owners follows.
+  const hasBlocks = device.device.rows > 0 || !device.device.outside;
   return (
     <section class="moment">
       <h2>
         {store.cursor.value === null ? 'At the peak' : `After entry ${count(moment.entry)}`}
         <span class="spring" />
-        <button type="button" class="plain" title="Copy as text" onClick={() => copyText(legendText(moment, legend))}>
-          copy
-        </button>
+        {hasBlocks && (
+          <button type="button" class="plain" title="Copy as text" onClick={() => copyText(legendText(moment, legend))}>
+            copy
+          </button>
+        )}
         {store.cursor.value !== null && (
           <button type="button" class="plain" title="Back to the peak" onClick={() => (store.cursor.value = null)}>
             peak
           </button>
         )}
       </h2>
-      <div class="total">
-        <b title={`${count(moment.bytes)} bytes`}>{binary(moment.bytes)}</b>{' '}
-        {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {counted(moment.count, 'block')}
-        {device.reservedMaxBytes > 0 && (
-          <>
-            <br />
-            {binary(moment.reservedBytes)} reserved
-          </>
-        )}
-      </div>
-      <LegendTable legend={answer.value} all={moment.bytes} />
+      {hasBlocks && (
+        <>
+          <div class="total">
+            <b title={`${count(moment.bytes)} bytes`}>{binary(moment.bytes)}</b>{' '}
+            {device.device.measure === 'active_bytes' ? 'active' : 'requested'} in {counted(moment.count, 'block')}
+            {device.reservedMaxBytes > 0 && (
+              <>
+                <br />
+                {binary(moment.reservedBytes)} reserved
+              </>
+            )}
+          </div>
+          <LegendTable legend={answer.value} all={moment.bytes} />
+        </>
+      )}
     </section>
   );
 }

@@ -47,14 +47,14 @@ pub const RULES: &[Rule] = &[
         Workspace,
         "kept-workspace",
         &[Module, Compiled, Program, Engine, Hook, Recompute, Untold],
-        "allocated once per thread and stream by a matrix product, of the size of a cuBLAS workspace, and never freed",
+        "allocated by a matrix product, once per thread and stream, with the size of a cuBLAS workspace, and never freed",
         |case| case.is_workspace(),
     ),
     rule(
         Gradient,
         "bucket-view",
         &[Bucket],
-        "allocated by `DistributedDataParallel`, and gradients have no other memory (`gradient_as_bucket_view`)",
+        "allocated by `DistributedDataParallel`; the gradients are views of it (`gradient_as_bucket_view`)",
         |case| case.buckets_are_gradients(),
     ),
     rule(Workspace, "bucket", &[Bucket], "allocated by `DistributedDataParallel` to send gradients from", |_| true),
@@ -63,8 +63,8 @@ pub const RULES: &[Rule] = &[
         Gradient,
         "flat-gradient",
         &[Build, Program, Untold],
-        "as large as all parameters together, in their precision or twice as wide, and no backward pass leaves a gradient: the first \
-         such block, to which hooks add",
+        "as large as all parameters together, in their precision or one twice as wide, and no backward pass leaves a gradient: \
+         hooks add the gradients to the first such block",
         |case| case.is_flat_gradient(),
     ),
     rule(
@@ -85,23 +85,24 @@ pub const RULES: &[Rule] = &[
         Input,
         "rows-of-data",
         &[Untold, Build],
-        "allocated before the recording, or by one of the program's constructors, and several such blocks have a number of rows in common \
-         that no parameter has: a data set",
+        "allocated before the recording, or by one of the program's constructors, and several such blocks have the same number of \
+         rows, which no parameter has: a data set",
         |case| case.is_of_data(),
     ),
     rule(
         Cache,
         "constructed-cache",
         &[Build],
-        "no backward pass: several of one size, allocated at one line by one of the program's constructors when the model was there",
+        "no backward pass: one of several blocks of equal size, allocated at one line of one of the program's constructors after \
+         the model was built",
         |case| case.is_static_cache(),
     ),
     rule(
         Unknown,
         "constructed-apart",
         &[Build],
-        "large, allocated by one of the program's constructors when the model was there, and nothing pairs with it: a cache, a queue, a \
-         memory, or a part of the model",
+        "large, allocated by one of the program's constructors after the model was built, and paired with nothing: a cache, a \
+         queue, a memory bank, or a part of the model",
         |case| case.is_apart(),
     ),
     rule(Parameter, "built", &[Build], "allocated while modules are built, loaded, moved or converted", |_| true),
@@ -152,23 +153,23 @@ pub const RULES: &[Rule] = &[
         Input,
         "holds-rollout",
         &[Untold],
-        "allocated before the recording, never freed, and as large as all inputs of one rollout, from which several steps learn",
+        "allocated before the recording, never freed, and as large as all inputs of one rollout, on which several steps train",
         |case| case.holds_rollout(),
     ),
     rule(
         Unknown,
         "parameter-or-state",
         &[Untold],
-        "allocated before the recording, never freed, and of a size of which there are trained parameters, their optimizer state and a \
-         frozen model's parameters: where it lies suits them all",
+        "allocated before the recording, never freed, and of a size that trained parameters, their optimizer state and a frozen \
+         model's parameters share; its address fits each of them",
         |case| case.is_in_doubt(),
     ),
     rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],
-        "as large as gradients or optimizer state that no other parameter explains, and older than they; or alive \
-         before the recording and throughout it",
+        "as large as gradients or optimizer state that no other parameter explains, and older than them; or alive from before the \
+         recording to its end",
         |case| case.pairs_as_parameter(),
     ),
     rule(
@@ -182,8 +183,8 @@ pub const RULES: &[Rule] = &[
         Gradient,
         "kept-from-step-to-step",
         &[Untold],
-        "allocated before the recording, never freed, and as large as a parameter that the optimizer works on, though no backward pass \
-         leaves a gradient of that size: zeroed in place",
+        "allocated before the recording, never freed, and as large as a parameter that the optimizer updates, though no backward \
+         pass leaves a gradient of that size: a gradient that is zeroed in place",
         |case| case.pairs_as_gradient(),
     ),
     rule(
@@ -198,8 +199,8 @@ pub const RULES: &[Rule] = &[
         Parameter,
         "replaces-parameter",
         &[Program],
-        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one: a copy of the \
-         weights that takes their place",
+        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one: a copy of \
+         the weights that replaces them",
         |case| case.is_made_for_update() && case.serves_pass(),
     ),
     rule(
@@ -236,16 +237,16 @@ pub const RULES: &[Rule] = &[
         Activation,
         "computed-for-loss",
         &[Program],
-        "allocated by the program behind the last layers, as large as what these return, and alive after the backward pass: the loss \
-         is computed from it, and the program holds it, too",
+        "allocated by the program after the last layers, as large as their output, and alive after the backward pass: the loss is \
+         computed from it, and the program holds it, too",
         |case| case.is_held() && case.is_of_loss(),
     ),
     rule(
         Input,
         "fed",
         &[Program],
-        "allocated by the program before the forward pass, and alive when a module runs; or during it, with several \
-         layers after",
+        "allocated by the program before the forward pass, and alive when a module runs; or allocated during it, before several \
+         layers",
         |case| {
             let is_first = !case.trains() || !case.is_amid_forward();
             case.meets_module() && (is_first || case.meets_layers())
@@ -255,8 +256,8 @@ pub const RULES: &[Rule] = &[
         Input,
         "fed-like-others",
         &[Program, Untold],
-        "as large as batches of other iterations that the program feeds and frees: allocated before the recording and freed outside of \
-         the backward pass and the optimizer, or fetched by the same line for an iteration to come",
+        "as large as batches of other iterations that the program feeds and frees: allocated before the recording and freed \
+         outside the backward pass and the optimizer, or fetched by the same line for a later iteration",
         |case| {
             let is_fed = if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() };
             case.is_like_fed() && is_fed && !case.is_freed_by_optimizer
@@ -301,14 +302,15 @@ pub const RULES: &[Rule] = &[
         Activation,
         "saved-by-loss",
         &[Module],
-        "an output that the program holds, and no block as large is saved after it: the loss keeps the output itself for its backward",
+        "an output that the program holds, and no block as large is saved after it: the loss keeps the output itself for its \
+         backward pass",
         |case| case.is_held() && case.is_saved_by_loss(),
     ),
     rule(
         Activation,
         "compiled-output",
         &[Compiled],
-        "an output of compiled code that the program holds: a compiled loss computes its backward from the output itself",
+        "an output of compiled code that the program holds: a compiled loss computes its backward pass from the output itself",
         |case| case.is_held(),
     ),
     rule(
@@ -345,7 +347,8 @@ pub const RULES: &[Rule] = &[
         Activation,
         "saved-by-graph",
         &[Module, Compiled],
-        "no backward pass follows, but modules keep most of their allocations: saved for one, but for the last, which the call returns",
+        "no backward pass follows, but modules keep most of their allocations: they are saved for one, except the last, which the \
+         call returns",
         |case| !case.trains() && case.keeps_graph() && (case.is_kept_by_call() || case.is_behind_returned()),
     ),
     rule(
@@ -360,7 +363,7 @@ pub const RULES: &[Rule] = &[
         Temporary,
         "forward-scratch",
         &[Module, Compiled],
-        "allocated by a module, and freed before the backward pass, or an output",
+        "allocated by a module, and freed before the backward pass, or returned as an output",
         |_| true,
     ),
     rule(
@@ -374,14 +377,15 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "replaced-in-step",
         &[Untold],
-        "allocated before the recording, and freed in a step of the optimizer, which makes a block of this size to keep",
+        "allocated before the recording, and freed in an optimizer step that allocates a block of this size and keeps it",
         |case| case.is_replaced_in_step(),
     ),
     rule(
         Gradient,
         "cleared-before",
         &[Untold],
-        "allocated before the recording, as large as a parameter or as blocks that backward passes leave, and freed outside of them",
+        "allocated before the recording, as large as a parameter or as blocks that backward passes leave, and freed outside these \
+         passes",
         |case| case.is_cleared(),
     ),
     rule(Temporary, "program-scratch", &[Program], "allocated by the program, and freed", |case| !case.stays()),

@@ -61,7 +61,7 @@ fn introduction() -> Document {
 fn continuation() -> Document {
     let commands = [
         (format!("highwater demo -o {NAME}"), "save the recording, for the next two"),
-        (format!("highwater view {NAME}"), "see it as pictures, in the browser"),
+        (format!("highwater view {NAME}"), "see it in the browser"),
         (format!("highwater simulate {NAME}"), "try other settings and other GPUs"),
         ("highwater run train.py".to_owned(), "record a program of yours"),
     ];

@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let files = files(&args.files)?;
     if args.with.is_some() && !matches!(&files[..], [file] if highwater_nsight::is_profile(file)) {
-        return Err(Problem::new("`--with` needs one file, which Nsight Systems wrote")
+        return Err(Problem::new("`--with` needs exactly one file, a profile of Nsight Systems")
             .hint(
                 "give the profile, and after `--with` the snapshot: `highwater view profile.sqlite --with run.pickle`",
             )
@@ -86,7 +86,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     text_to_stdout(|out| {
         writeln!(out, "Viewing {what} at {address}")?;
         if let Some(forward) = forwarding(&address) {
-            writeln!(out, "On your own machine, run `{forward}`, then open the address there")?;
+            writeln!(
+                out,
+                "On your own machine, run `{forward}` (with the user and host name that you log in with), then open the address there"
+            )?;
         }
         writeln!(out, "Press Ctrl-C to stop")
     })?;
@@ -100,13 +103,19 @@ fn is_remote() -> bool {
     is_set("SSH_CONNECTION") && !["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"].into_iter().any(is_set)
 }
 
+/// The port that `ssh` connects to unless told otherwise.
+const SSH_PORT: u16 = 22;
+
 /// The command that makes the address reachable over SSH, where it takes one.
 fn forwarding(address: &str) -> Option<String> {
     let port = address.split(':').nth(2)?.split('/').next()?.to_owned();
     // The server's own address is the third of the four: the client's, its port, the server's, its port.
     let connection = std::env::var("SSH_CONNECTION").ok().filter(|_| is_remote())?;
-    let host = connection.split(' ').nth(2).filter(|host| host.parse::<std::net::IpAddr>().is_ok()).unwrap_or("HOST");
-    Some(format!("ssh -L {port}:127.0.0.1:{port} {host}"))
+    let mut server = connection.split(' ').skip(2);
+    let host = server.next().filter(|host| host.parse::<std::net::IpAddr>().is_ok()).unwrap_or("HOST");
+    let own_port = server.next().and_then(|port| port.parse::<u16>().ok()).filter(|&port| port != SSH_PORT);
+    let own_port = own_port.map_or_else(String::new, |port| format!("-p {port} "));
+    Some(format!("ssh {own_port}-L {port}:127.0.0.1:{port} {host}"))
 }
 
 /// Opens the browser at an address, and serves until Ctrl-C.

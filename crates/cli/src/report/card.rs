@@ -37,8 +37,8 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
         }
         if let Some(more) = driver.touched.len().checked_sub(TOUCHED).filter(|&more| more > 0) {
             last.line(format!(
-                "{} more: `--format json` lists them.",
-                counted(more, "managed allocation", "managed allocations")
+                "… and {}; `--format json` has them",
+                counted(more, "more managed allocation", "more managed allocations")
             ));
         }
         if let Some(card) = &driver.imitated {
@@ -54,7 +54,7 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
 /// Kernels and copies, where a profiler counted them.
 fn work(work: &[WorkView], knows_managed: bool) -> Option<String> {
     let all: Vec<_> = work.iter().map(|work| of_kind(work.count, &work.what, work.bytes)).collect();
-    let touched = if knows_managed { "Only of managed memory, the file says" } else { "The file does not say" };
+    let touched = if knows_managed { "For managed memory only, the file says" } else { "The file does not say" };
     (!all.is_empty()).then(|| format!("The devices ran {}. {touched} which allocations they touched.", all.join(", ")))
 }
 
@@ -80,7 +80,7 @@ fn imitated(card: &str) -> String {
 }
 
 fn card(card: &CardUseView) -> Section {
-    let mut section = Section::new(format!("Device {}: the whole card at its peak", card.device));
+    let mut section = Section::new(format!("Device {}: whole GPU at its peak", card.device));
     let columns = [("bytes", Align::Right), ("share", Align::Right), ("whose", Align::Left)];
     let mut table = Table::new(columns).indented(2).wrapped();
     let peak = &card.peak;

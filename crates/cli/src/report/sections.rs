@@ -233,8 +233,8 @@ fn live_at_peak(device: &DeviceView<'_>, options: Options) -> Option<Section> {
     if sites.len() > options.top {
         let rest = sites[options.top..].iter().map(|site| site.bytes).fold(0, u64::saturating_add);
         section.line(format!(
-            "… and {} more with {}; `--top {}` shows all",
-            counted(sites.len() - options.top, "call site", "call sites"),
+            "… and {} with {}; `--top {}` shows all",
+            counted(sites.len() - options.top, "more call site", "more call sites"),
             size(rest),
             sites.len()
         ));

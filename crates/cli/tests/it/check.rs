@@ -101,7 +101,7 @@ fn budgets_can_be_written_down_and_flags_go_before_them() {
         ("[budget]\nmax_peak_reserved = 24\n", "did you mean `24GiB`?"),
         ("[budget]\nmax_fragmentation = 0.1\n", "neither a string nor a whole number"),
         ("budget = 3\n", "`budget` is not a table"),
-        ("[budgets]\n", "no table `[budget]`"),
+        ("[budgets]\n", "does not have a `[budget]` table"),
         ("[budget\n", "caused by"),
     ] {
         let refused = with(text, "");

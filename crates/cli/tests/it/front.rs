@@ -84,6 +84,28 @@ fn a_wrong_file_and_a_misspelt_command_are_told_apart() {
 }
 
 #[test]
+fn a_gpu_is_known_by_the_name_on_its_box() {
+    let said = |words: &[&str], name: &str| {
+        let output = command().args(words).arg(name).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let keyed = said(&["estimate", "gpt2", "--gpu"], "rtx4090");
+    assert!(keyed.contains("RTX 4090"), "{keyed}");
+    for name in ["4090", "RTX 4090", "NVIDIA GeForce RTX 4090", "rtx 4090 24GB"] {
+        assert_eq!(said(&["estimate", "gpt2", "--gpu"], name), keyed, "{name}");
+        let replayed = said(&["simulate", "linear_forward.pickle.gz", "--card"], name);
+        assert!(replayed.contains("(22.92 GiB)  fits"), "{name}: {replayed}");
+    }
+    let unknown = command().args(["simulate", "linear_forward.pickle.gz", "--card", "RTX 9090"]).output().unwrap();
+    let unknown = String::from_utf8(unknown.stderr).unwrap();
+    assert!(
+        unknown.contains("`RTX 9090` is neither a size nor a known GPU") && unknown.contains("rtx4090"),
+        "{unknown}"
+    );
+}
+
+#[test]
 fn help_has_a_page_for_every_finding() {
     let page = stdout("help growth");
     assert!(page.starts_with("Memory grows from iteration to iteration (`growth`)\n\n"), "{page}");

@@ -11,7 +11,7 @@ use crate::run::{command, failure, run, stdout};
 fn the_answer_comes_first_then_a_line_for_each_group() {
     let text =
         stdout("ranks ../ranks/leak.rank0.pickle.gz ../ranks/leak.rank1.pickle.gz ../ranks/leak.rank2.pickle.gz");
-    assert!(text.starts_with("Rank 1 peaks at 500.20 MiB, as the median rank: it leaks: the loss is kept"), "{text}");
+    assert!(text.starts_with("Rank 1 peaks at 500.20 MiB, like the median rank: it leaks: the loss is kept"), "{text}");
     assert!(text.contains("ranks 0, 2"), "{text}");
 }
 

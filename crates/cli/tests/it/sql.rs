@@ -128,7 +128,7 @@ fn a_wrong_query_says_where_and_what_there_is() {
       caused by: not authorized
     hint: ask with `SELECT`: tables cannot be changed, and no file or extension can be loaded
     ");
-    assert!(failure("sql linear_forward.pickle.gz").contains("a query needs a snapshot to ask"));
+    assert!(failure("sql linear_forward.pickle.gz").contains("a query needs a snapshot"));
     let files = failure("sql linear_forward.pickle.gz multi_stream.pickle.gz");
     assert!(files.contains("the last word, `multi_stream.pickle.gz`, is a file and not a query"));
 }

@@ -95,6 +95,31 @@ fn comparisons_and_estimates_fit_every_width_with_every_number() {
 }
 
 #[test]
+fn lists_logs_and_engines_fit_every_width_with_every_number() {
+    for line in [
+        "live oom_gpt2_8gib.pickle.gz --at oom",
+        "trace oom_gpt2_8gib.pickle.gz --top 5",
+        "segments fuzz_gc08split64.pickle.gz",
+        "explain ../messages/box.log",
+        "explain ../messages/a_hundred.log",
+        "explain ../messages/hip.log",
+        "explain ../messages/data_parallel.log",
+        "explain ../messages/deepspeed_host.log",
+        "estimate llama3.1-8b --serve vllm --gpu l40s",
+        "estimate llama3.1-8b --serve vllm --gpu 4090",
+        "estimate llama3.1-8b --gpu 4090",
+        "estimate flux.1-schnell-pipeline --gpu a10g",
+        "report ../whole_card/nccl.pickle.gz",
+        "report ../whole_card/jax.pickle.gz",
+        "report ../nsight/2025.sqlite",
+        "report ../profiler/adam.trace.json.gz",
+        "diff ../batches/resnet18_b8.pickle.gz ../batches/resnet18_b96.pickle.gz --rows 8,96",
+    ] {
+        check_widths(line);
+    }
+}
+
+#[test]
 fn colours_are_where_they_are_asked_for_and_nowhere_else() {
     let lines = [
         "report oom_gpt2_8gib.pickle.gz",

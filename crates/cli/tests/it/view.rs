@@ -64,15 +64,17 @@ fn over_ssh_it_says_how_to_reach_it() {
     for desktop in ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"] {
         program.env_remove(desktop);
     }
-    let program =
-        program.args(["view", "linear_forward.pickle.gz"]).env("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.2 22");
-    let viewing = Viewing::of(program);
-    let port = viewing.address().0.split_once(':').expect("a port").1;
-    let forward = format!("`ssh -L {port}:127.0.0.1:{port} 10.0.0.2`");
-    assert!(viewing.lines[1].contains(&forward), "{:?}", viewing.lines);
-    // Ctrl-C ends it once it serves.
-    assert!(!viewing.get("api/files/0/manifest").is_empty());
-    assert_eq!(viewing.interrupt(), (Some(0), String::new()));
+    program.args(["view", "linear_forward.pickle.gz"]);
+    for (connection, server_port) in [("10.0.0.1 50000 10.0.0.2 22", ""), ("10.0.0.1 50000 10.0.0.2 2222", "-p 2222 ")]
+    {
+        let viewing = Viewing::of(program.env("SSH_CONNECTION", connection));
+        let port = viewing.address().0.split_once(':').expect("a port").1;
+        let forward = format!("`ssh {server_port}-L {port}:127.0.0.1:{port} 10.0.0.2`");
+        assert!(viewing.lines[1].contains(&forward), "{:?}", viewing.lines);
+        // Ctrl-C ends it once it serves.
+        assert!(!viewing.get("api/files/0/manifest").is_empty());
+        assert_eq!(viewing.interrupt(), (Some(0), String::new()));
+    }
 }
 
 #[cfg(unix)]
@@ -212,7 +214,10 @@ fn a_profile_of_nsight_systems_has_its_calls_as_entries() {
     assert!(alone["entries"].as_u64() > Some(20), "{alone}");
     assert_eq!(alone["outside"]["peak"]["bytes"], 562 << 20, "{alone}");
     assert_eq!(names(&alone, "step"), ["step 0", "step 1"], "the third allocates nothing");
-    assert!(alone["headline"].as_str().expect("text").starts_with("The driver gave at most 562.00 MiB"), "{alone}");
+    assert!(
+        alone["headline"].as_str().expect("text").starts_with("Allocations from the driver peaked at 562.00 MiB"),
+        "{alone}"
+    );
     assert!(manifest.contains("\"driver: device\""), "{manifest}");
     assert_eq!(viewing.interrupt().0, Some(0));
 }
@@ -238,7 +243,7 @@ fn what_cannot_be_viewed_is_said_as_elsewhere() {
     hint: check the path; `_dump_snapshot` writes to the program's working directory
     ");
     insta::assert_snapshot!(failure("view linear_forward.pickle.gz --with linear_forward.pickle.gz --no-open"), @"
-    error: `--with` needs one file, which Nsight Systems wrote
+    error: `--with` needs exactly one file, a profile of Nsight Systems
     hint: give the profile, and after `--with` the snapshot: `highwater view profile.sqlite --with run.pickle`
     ");
     insta::assert_snapshot!(failure("view README.md --no-open"), @r#"

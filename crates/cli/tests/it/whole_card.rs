@@ -122,10 +122,10 @@ fn messages_before_collectives_take_local_memory_for_both() {
 #[test]
 fn the_whole_card_reads_like_this() {
     let text = stdout(&format!("report {}", path("pool")));
-    let from = text.find("Device 0: the whole card").unwrap();
+    let from = text.find("Device 0: whole GPU").unwrap();
     let section = text[from..].split("\nAllocator settings").next().unwrap();
     insta::assert_snapshot!(section, @r"
-    Device 0: the whole card at its peak
+    Device 0: whole GPU at its peak
            bytes  share  whose
       538.81 MiB   47 %  CUDA context
       512.00 MiB   45 %  ctypes
@@ -188,9 +188,9 @@ fn files_of_nsight_systems_read_like_this() {
     insta::assert_snapshot!(stdout("report ../nsight/2024.sqlite"), @r"
     2024.sqlite: 0 trace entries of 0 devices, 32.00 KiB of SQLite, a profile of Nsight Systems
 
-    The driver gave at most 320.00 MiB of device 0. Largest: 320.00 MiB to cuBLAS.
+    Allocations from the driver peaked at 320.00 MiB on device 0. Largest owner: cuBLAS, 320.00 MiB.
 
-    Device 0: the whole card at its peak
+    Device 0: whole GPU at its peak
            bytes  share  whose
       320.00 MiB  100 %  cuBLAS
                            320.00 MiB in 2 by cublasCreate_v2

@@ -430,7 +430,7 @@ fn backbone(fields: &Fields<'_>) -> Result<(ResNet, usize), ConfigError> {
     let named = ResNet::named(name).map(|sizes| (sizes, 2));
     named.ok_or_else(|| ConfigError::NotComputed {
         name: "detr".to_owned(),
-        reason: format!("its backbone, `{}`, is not a ResNet that is known", name.chars().take(40).collect::<String>()),
+        reason: format!("its backbone, `{}`, is not a known ResNet", name.chars().take(40).collect::<String>()),
     })
 }
 

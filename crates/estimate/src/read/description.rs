@@ -112,7 +112,7 @@ pub enum DescriptionError {
         source: ConfigError,
     },
     /// It is a file of weights whose header cannot be read.
-    #[error("`{name}` is not a {format} file that can be read")]
+    #[error("`{name}` is not a readable {format} file")]
     Weights {
         /// The file.
         name: String,
@@ -250,8 +250,8 @@ mod tests {
     fn what_describes_no_model_is_said() {
         let said = |name: &str, bytes: &[u8]| described(name, bytes).unwrap_err().to_string();
         assert_eq!(said("a.json", b"[]"), "`a.json` does not describe a model that can be estimated");
-        assert_eq!(said("a.safetensors", b"abc"), "`a.safetensors` is not a safetensors file that can be read");
-        assert_eq!(said("a.gguf", b"GG"), "`a.gguf` is not a GGUF file that can be read");
+        assert_eq!(said("a.safetensors", b"abc"), "`a.safetensors` is not a readable safetensors file");
+        assert_eq!(said("a.gguf", b"GG"), "`a.gguf` is not a readable GGUF file");
         let index = described("model.safetensors.index.json", b"{}").unwrap_err();
         assert!(index.to_string().contains("only lists the files"), "{index}");
         let long = describe("a.json", b"{", CONFIG_LIMIT + 1).unwrap_err();

@@ -44,7 +44,7 @@ fn by_line(timeline: &Timeline<'_>, total: &OwnerTotal, functions: &[&str]) -> V
             continue;
         }
         let line = recording.python(event).and_then(|stack| stack.line());
-        let sum = lines.entry(line.map_or_else(|| "no Python line".to_owned(), place)).or_default();
+        let sum = lines.entry(line.map_or_else(|| "without a Python line".to_owned(), place)).or_default();
         sum.0 = sum.0.saturating_add(event.bytes.unsigned_abs());
         sum.1 += 1;
     }
@@ -55,11 +55,11 @@ fn by_line(timeline: &Timeline<'_>, total: &OwnerTotal, functions: &[&str]) -> V
 
 fn place(Line(file, line, _): &Line) -> String {
     let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    format!("`{file}:{line}`")
+    format!("at `{file}:{line}`")
 }
 
 fn told(lines: &[(String, u64, usize)]) -> String {
-    let shown = lines.iter().take(4).map(|(line, bytes, _)| format!("{} at {line}", size(*bytes)));
+    let shown = lines.iter().take(4).map(|(line, bytes, _)| format!("{} {line}", size(*bytes)));
     shown.collect::<Vec<_>>().join(", ")
 }
 
@@ -138,8 +138,8 @@ pub(super) fn idle_context(evidence: &Evidence<'_>) -> Option<Finding> {
     if idle.is_empty() {
         return None;
     }
-    let title = format!("{} on cards that the process does not use: {named}", size(all));
-    let detail = "the process made a context there, and no tensor: a call without a device, such as `torch.cuda.empty_cache()`, \
+    let title = format!("{} on GPUs that the process does not use: {named}", size(all));
+    let detail = "the process created a context there but no tensor: a call without a device, such as `torch.cuda.empty_cache()`, \
                   `torch.load` without `map_location` or `.cuda()`, goes to device 0";
     Some(Finding::new("idle-context", Severity::Warning, title, detail).saves_about(all).change(
         "call `torch.cuda.set_device(local_rank)` before anything else, or set `CUDA_VISIBLE_DEVICES` for each rank",
@@ -156,9 +156,10 @@ pub(super) fn second_allocator(evidence: &Evidence<'_>) -> Option<Finding> {
         .max_by_key(|total| total.bytes)
         .filter(|total| bytes(total) >= WORTH_ALLOCATOR_BYTES)?;
     let name = &other.owner.library;
-    let title = format!("{name} holds {} beside PyTorch", size(bytes(other)));
+    let article = if name.starts_with("unknown") { "an " } else { "" };
+    let title = format!("{article}{name} holds {} beside PyTorch", size(bytes(other)));
     let detail = format!(
-        "at the card's peak, from the driver and not from PyTorch's allocator, so neither can use memory that the other keeps: {}",
+        "at the GPU's peak; this memory comes from the driver, not from PyTorch's allocator, so neither can use what the other keeps: {}",
         told(&by_line(timeline, other, &[]))
     );
     let change = match name.as_str() {
@@ -215,7 +216,7 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let (total, first, last) = grown?;
     let title = format!("{} grows from {} to {}", total.owner.library, size(first), size(last));
     let detail = format!(
-        "its allocations from the driver are more at each of {LOOKS} moments over the recording: {}",
+        "its allocations from the driver grow at each of {LOOKS} moments of the recording: {}",
         told(&by_line(timeline, total, &[]))
     );
     Some(

@@ -211,9 +211,8 @@ pub(super) fn end_others(brings: Option<(u64, u64)>, found: &Found) -> Step {
     } else {
         format!("the log's nvidia-smi lists: {}", listed.join(", "))
     };
-    let step =
-        Step::new("end-process", "find the other processes on the GPU, and end those that are not needed", detail)
-            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
+    let step = Step::new("end-process", "end the other processes on the GPU that are not needed", detail)
+        .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
     match brings {
         Some((bytes, missing)) => step.brings(bytes, Some(missing)),
         None => step,
@@ -271,7 +270,7 @@ fn profiling(event: &Event) -> (Diagnosis, Vec<Step>) {
         _ => String::new(),
     };
     let text = format!(
-        "another process released memory of this GPU while the engine measured its own{numbers}, so the measurement is of no use"
+        "another process released memory of this GPU while the engine measured its own{numbers}, so its measurement is useless"
     );
     let step = Step::new(
         "start-alone",
@@ -433,7 +432,7 @@ fn encoder_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 fn swap_space() -> (Diagnosis, Vec<Step>) {
-    let text = "the swap space of all GPUs, which is memory of the host, exceeds 70 % of it";
+    let text = "the swap space of all GPUs, which is host memory, exceeds 70 % of it";
     let step = Step::new("smaller-share", "reserve less of the host's memory", "vLLM 0.8 or newer does not use it")
         .with("--swap-space 0");
     (because(Cause::HostMemory, text), vec![step])
@@ -462,7 +461,7 @@ fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 fn expandable() -> (Diagnosis, Vec<Step>) {
-    let text = "the engine's sleep mode has its own memory pools, which do not go together with expandable segments: it refuses to start";
+    let text = "the engine's sleep mode has its own memory pools, which do not work with expandable segments, so it refuses to start";
     let step = Step::new(
         "drop-expandable-segments",
         "turn expandable segments off for the engine's process",
@@ -512,7 +511,7 @@ fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         // The engine has computed it; the KV cache needs more than nothing.
         Some(least) => {
             let to = (least.millionths / 10_000 + 3).min(99);
-            let detail = format!("the engine says that {} is the least that loads", super::flags::share(least));
+            let detail = format!("the engine reports {} as the least with which it loads", super::flags::share(least));
             Step { detail, ..step }.with(format!("--mem-fraction-static 0.{to:02}"))
         }
         None => step,
@@ -524,9 +523,7 @@ fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 /// Caches beside the keys and values: states of linear attention, windows.
 fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let left = event.bytes("available").map_or_else(String::new, |left| format!(" ({})", size(left)));
-    let text = format!(
-        "the caches of windows or states, which each running request has, take all of the memory for the KV cache{left}"
-    );
+    let text = format!("the per-request caches of windows or states take all of the memory for the KV cache{left}");
     let mut steps = vec![fewer_running("each has a state, or a window, of its own")];
     steps.extend(raise_share(log, log.printed().free_before_bytes, None, None));
     (because(Cause::KvCache, text), steps)
@@ -583,7 +580,8 @@ fn sglang_host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
         return (because(Cause::HostMemory, text), vec![smaller_host_cache(), super::host::more_host_memory()]);
     }
     let Some((needed, free)) = needed.zip(free) else {
-        let text = "the hierarchical cache's part in the host's memory is smaller than the KV cache on the GPU, which it has to hold";
+        let text =
+            "the hierarchical cache's part in host memory is smaller than the KV cache on the GPU, which it must hold";
         let larger = Step::new(
             "larger-host-cache",
             "make the host's part larger than the GPU's, or serve without it",

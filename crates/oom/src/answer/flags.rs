@@ -51,8 +51,7 @@ pub(super) fn raise_share(
     if let Some(cache) = log.kv_cache_setting_bytes {
         // It takes the place of the share, which is then not looked at.
         let to = cache.saturating_add(missing.unwrap_or(1 << 30)).next_multiple_of(CACHE_STEP_BYTES);
-        let title =
-            "give the KV cache more of the GPU: `kv_cache_memory_bytes`, which is set and takes the place of the share";
+        let title = "give the KV cache more of the GPU: `kv_cache_memory_bytes`, which is set and replaces the share";
         let step = Step::new(
             "raise-share",
             title,
@@ -99,7 +98,8 @@ pub(super) fn lower_share(log: &EngineLog, total: Option<u64>, missing: Option<u
     let is_sglang = log.engine == Some("sglang");
     if let Some(cache) = log.kv_cache_setting_bytes {
         let to = cache.saturating_sub(missing.unwrap_or(1 << 30)) >> 20 << 20;
-        let title = "leave more of the GPU beside the KV cache: lower `kv_cache_memory_bytes`, which takes the place of the share";
+        let title =
+            "leave more of the GPU beside the KV cache: lower `kv_cache_memory_bytes`, which replaces the share";
         let step = Step::new("lower-share", title, format!("it is {}", size(cache)));
         return step.with(format!("--kv-cache-memory-bytes {to}")).brings(cache - to, missing);
     }

@@ -240,7 +240,7 @@ fn device_pool(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         );
         let newer = Step::new(
             "record",
-            "use releases of the framework and of the driver that belong together",
+            "use matching releases of the framework and the driver",
             "a wrong total comes from a runtime that does not know the GPU or the driver",
         );
         return (because(Cause::Contradiction, text), vec![growth, newer]);
@@ -353,7 +353,7 @@ fn totals(event: &Event) -> (Diagnosis, Vec<Step>) {
         amount("used_raw"),
         amount("limit_raw")
     );
-    let whole = Step::new("record", "give the lines behind it", "the error names the tensor and its size");
+    let whole = Step::new("record", "give the lines after it", "the error names the tensor and its size");
     (because(Cause::Unknown, text), vec![shrink(), whole])
 }
 
@@ -381,8 +381,8 @@ fn memory_growth() -> Step {
 
 /// Libraries get what TensorFlow's pool leaves.
 fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not set up cuBLAS or cuDNN: nearly always the GPU is full, of TensorFlow's own pool, which leaves libraries \
-                too little, or of another process";
+    let text = "TensorFlow could not set up cuBLAS or cuDNN: nearly always TensorFlow's own pool fills the GPU and \
+                leaves libraries too little, or another process fills it";
     let look =
         Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
             .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
@@ -403,8 +403,7 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         None => asked(event),
     };
     if event.number("cpu").is_some() {
-        let text =
-            format!("TensorFlow has no memory of the host for a tensor{of}: this is the CPU's memory, not the GPU's");
+        let text = format!("TensorFlow has no host memory for a tensor{of}: this is the CPU's memory, not the GPU's");
         return (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()]);
     }
     if let Some(limit) = tiny_pool(found) {
@@ -566,7 +565,7 @@ fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
         "directml" => Step::new(
             "shrink",
             "reduce the memory needed at once: 16 bits, a smaller model, fewer pixels, shorter sequences",
-            "DirectML keeps freed memory to itself, and has no memory of the host to fall back to",
+            "DirectML keeps freed memory to itself, and has no host memory to fall back to",
         )
         .with("torch_dtype=torch.float16, or --lowvram"),
         "cuda-jl" => Step::new(

@@ -102,7 +102,8 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     };
     let by = by.map_or_else(String::new, |backend| format!(" ({backend})"));
     let text = format!(
-        "the device had no memory for a request{}{by}{free}: either this program needs more than there is, or others hold it; the text has no \
+        "the device had no memory for a request{}{by}{free}: either this program needs more than there is, or others \
+         hold it; the text has no \
          totals",
         asked(event)
     );
@@ -138,7 +139,7 @@ fn smaller_model(program: Option<Program>) -> Step {
         Some(Program::Browser) => "a page has 2 to 4 GiB for its buffers, whatever the machine has",
         _ => "its weights are in memory as a whole",
     };
-    Step::new("smaller-model", "use a smaller model, or one in fewer bits", detail)
+    Step::new("smaller-model", "use a smaller model, or one with fewer bits", detail)
 }
 
 /// A compiler takes memory for each file that it works on.

@@ -66,7 +66,7 @@ pub(super) fn less_host_memory() -> Step {
 pub(super) fn more_host_memory() -> Step {
     Step::new(
         "more-host-memory",
-        "request more memory of the host for the job or container",
+        "request more host memory for the job or container",
         "loading a checkpoint takes its size once for each process, unless it is mapped or sharded",
     )
     .with("--mem=64G (Slurm), --memory 64g (Docker), resources.limits.memory (Kubernetes)")
@@ -101,7 +101,7 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
                 Step::new(
                     "without-workers",
                     "run once without workers: the worker's own error then shows",
-                    "an error in native code ends a worker, too",
+                    "an error in native code also ends a worker",
                 )
                 .with("num_workers=0"),
                 less_host_memory(),
@@ -127,7 +127,7 @@ fn terminated(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "a DataLoader worker, {}, crashed in native code: this signal is not that of a lack of memory",
+        "a DataLoader worker, {}, crashed in native code: this signal does not indicate a lack of memory",
         process(event)
     );
     let step = Step::new(
@@ -180,7 +180,7 @@ fn bus_error(event: &Event) -> (Diagnosis, Vec<Step>) {
 pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     let asked = requested.map_or_else(String::new, |bytes| format!(", here {},", size(bytes)));
     let text = format!(
-        "page-locked (pinned) memory of the host{asked} could not be allocated: it cannot be swapped, and counts in full against the \
+        "page-locked (pinned) host memory{asked} could not be allocated: it cannot be swapped, and counts in full against the \
          host's and the container's limit"
     );
     let steps = vec![
@@ -199,7 +199,7 @@ pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
 fn pinned_by_jax(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     let asked = requested.map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
     let text = format!(
-        "JAX's pool of page-locked (pinned) memory of the host has no room{asked}: it is at its limit, 64 GiB unless it is set, or the host \
+        "JAX's pool of page-locked (pinned) host memory has no room{asked}: it is at its limit, 64 GiB unless it is set, or the host \
          or the container has no more memory to pin; it is not the GPU's memory"
     );
     let steps = vec![
@@ -269,7 +269,7 @@ fn managed() -> (Diagnosis, Vec<Step>) {
 /// The limit on memory that may not be swapped.
 fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not lock memory of the host for InfiniBand's queues and buffers: the limit on locked memory (`ulimit -l`) is too small, \
+        "{} could not lock host memory for InfiniBand's queues and buffers: the limit on locked memory (`ulimit -l`) is too small, \
          as in containers and under Slurm by default; no memory is full",
         event.origin
     );
@@ -332,7 +332,7 @@ fn killed(event: &Event, is_certain: bool) -> (Diagnosis, Vec<Step>) {
     let who = process(event);
     let text = if is_certain {
         format!(
-            "the host ran out of memory, and the system killed {who}{}: this is not the GPU's memory",
+            "the host ran out of memory, and the system killed {who}{}: this is not GPU memory",
             resident.unwrap_or_default()
         )
     } else {

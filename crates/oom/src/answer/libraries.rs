@@ -92,7 +92,7 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
         steps.push(
             Step::new(
                 "record",
-                "give the lines behind it, or run once with PyTorch's own allocator",
+                "give the lines after it, or run once with PyTorch's own allocator",
                 "its message has the numbers",
             )
             .with("remove `backend:cudaMallocAsync` from PYTORCH_CUDA_ALLOC_CONF"),
@@ -150,7 +150,7 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
 /// A library beside ONNX Runtime's arena.
 fn beside_arena(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not allocate its workspace: the GPU is full, of ONNX Runtime's arenas (one for each session) or of other programs",
+        "{} could not allocate its workspace: ONNX Runtime's arenas (one for each session) or other programs fill the GPU",
         event.origin
     );
     let limit = Step::new(
@@ -348,7 +348,7 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     };
     let whole = Step::new(
         "record",
-        "give the whole line: the numbers behind it show the cause",
+        "give the whole line: the numbers after it show the cause",
         "how much was requested, free and reserved",
     );
     (because(Cause::Unknown, text), vec![shrink, whole])
@@ -356,7 +356,7 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 /// Only training searches for a batch that fits.
 fn evaluation() -> (Diagnosis, Vec<Step>) {
-    let text = "an evaluation between the training's steps ran out of memory; `auto_find_batch_size` changes only the batch of training, \
+    let text = "an evaluation between training steps ran out of memory; `auto_find_batch_size` changes only the batch of training, \
                 and hides PyTorch's message";
     let smaller = Step::new(
         "shrink",
@@ -428,7 +428,8 @@ fn no_batch_size() -> (Diagnosis, Vec<Step>) {
     let text = "even a batch of 1 ran out of memory: Accelerate has halved the batch until nothing was left, and hides each error behind it";
     let step = Step::new(
         "shrink",
-        "reduce what does not depend on the batch: shorter sequences or smaller images, LoRA, a quantised or smaller model, an 8-bit optimizer",
+        "reduce what does not depend on the batch: shorter sequences or smaller images, LoRA, a quantised or smaller \
+         model, an 8-bit optimizer",
         "the weights, gradients and the optimizer's state alone may fill the GPU",
     );
     let look = Step::new(
@@ -477,7 +478,7 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
 fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "{} could not set up this process on the GPU, before it requested anything: others have filled the GPU, or the driver has no more \
-         memory of the host for it (a limit of WSL, of a container, `ulimit -v`)",
+         host memory for it (a limit of WSL, of a container, `ulimit -v`)",
         event.origin
     );
     let look =
@@ -485,8 +486,8 @@ fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
             .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
     let restart = Step::new(
         "restart-device",
-        "in WSL, shut it down and give it more memory of the host; on one machine with many GPUs, show the process only those it needs",
-        "the driver maps memory of the host for each GPU that is visible",
+        "in WSL, shut it down and give it more host memory; on one machine with many GPUs, show the process only those it needs",
+        "the driver maps host memory for each GPU that is visible",
     )
     .with("wsl --shutdown, memory=48GB in .wslconfig; CUDA_VISIBLE_DEVICES=0");
     (because(Cause::Refused, text), vec![look, restart])
@@ -508,7 +509,7 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         let text = "the GPU had no memory for CTranslate2's weights or its computation; the error has no numbers";
         let smaller = Step::new(
             "smaller-model",
-            "use a smaller model, or one in fewer bits, and a smaller beam or batch",
+            "use a smaller model, or one with fewer bits, and a smaller beam or batch",
             "the weights are on the GPU as a whole",
         )
         .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");

@@ -118,7 +118,7 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
         ("the GPU's runtime", "GGML_CUDA_NO_PINNED=1, --no-mmap")
     };
     let text = format!(
-        "{by} could not pin memory of the host for what stays there: llama.cpp then goes on with ordinary memory, and copies to the GPU are \
+        "{by} could not pin host memory for what stays there: llama.cpp then goes on with ordinary memory, and copies to the GPU are \
          slower"
     );
     let step = Step::new(
@@ -132,7 +132,8 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 /// Ollama's own guess, in releases that did not pass on the reason.
 fn exited(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let text = "Ollama's runner exited without a reason in this text, and Ollama supposes that memory ran out: its log has the lines before";
+    let text = "Ollama's runner exited without a reason in this text, and Ollama supposes that memory ran out: its log \
+                has the preceding lines";
     let smaller = Step::new(
         "smaller-model",
         "use a smaller model or quantisation",

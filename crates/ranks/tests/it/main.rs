@@ -154,7 +154,7 @@ fn what_does_not_fit_is_listed_and_the_rest_is_compared() {
         unread,
         [
             ("job/old/rank1.pickle", "it is another file of rank 1"),
-            ("job/rank3.pickle", "it is of another run"),
+            ("job/rank3.pickle", "it belongs to another run"),
             ("job/rank4.pickle", "it is incomplete, and compared as far as it goes"),
             ("job/rank5.pickle", "it has no entries and no segments"),
             ("rank 2", "it has no file"),
@@ -178,7 +178,7 @@ fn a_file_of_another_program_is_listed_and_the_rest_is_compared() {
         let view = with(named(path, 3));
         let unread: Vec<(&str, &str)> =
             view.unread.iter().map(|unread| (&*unread.file, unread.reason.split(':').next().unwrap())).collect();
-        assert_eq!(unread, [("rank3.pickle.gz", "it is of another run")], "{path}");
+        assert_eq!(unread, [("rank3.pickle.gz", "it belongs to another run")], "{path}");
         assert!(outliers(&view).is_empty(), "{path}");
     }
     // The same program with longer sequences is of this run.

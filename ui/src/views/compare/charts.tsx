@@ -95,6 +95,17 @@ export function Charts({pair}: {pair: Pair}) {
           />
         </div>
       ))}
+      <p class="kinds">
+        <span>
+          <span class="swatch weak" /> {pair.curves[0].measure === 'active_bytes' ? 'active' : 'requested'}
+        </span>
+        {pair.curves.some(({reserved_peak: peak}) => peak.bytes > 0) && (
+          <span>
+            <span class="swatch line" /> reserved
+          </span>
+        )}
+        <span>▾ peak</span>
+      </p>
     </div>
   );
 }

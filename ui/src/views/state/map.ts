@@ -216,7 +216,7 @@ export class StateMap {
   }
 }
 
-/** The words of a heading; where they are too wide, the name is cut and its bytes are whole. */
+/** The words of a heading; where they are too wide, the name is shortened and then cut, and its bytes are whole. */
 export function wordsThatFit(
   pen: Pen,
   heading: StatePicture['headings'][number],
@@ -225,12 +225,17 @@ export function wordsThatFit(
 ): string {
   const {label, segments, mappedBytes, usedBytes, isOutside} = heading;
   const name = isOutside && knowsPytorch ? `${label}, outside PyTorch` : label;
+  const short = name.replace(/ (pool|blocks)\b/g, '');
   const number = counted(segments, isOutside ? 'allocation' : 'segment');
   const bytes = isOutside ? binary(mappedBytes) : `${binary(usedBytes)} of ${binary(mappedBytes)}`;
-  for (const words of [`${name}: ${number}, ${bytes}${isOutside ? '' : ' in use'}`, `${name}: ${bytes}`]) {
+  for (const words of [
+    `${name}: ${number}, ${bytes}${isOutside ? '' : ' in use'}`,
+    `${name}: ${bytes}`,
+    `${short}: ${bytes}`,
+  ]) {
     if (textWidth(pen, words) <= widthCss) return words;
   }
-  return `${fitted(pen, name, widthCss - textWidth(pen, `: ${bytes}`))}: ${bytes}`;
+  return `${fitted(pen, short, widthCss - textWidth(pen, `: ${bytes}`))}: ${bytes}`;
 }
 
 function imageOf({pixels, width, height}: StatePicture): ImageData {

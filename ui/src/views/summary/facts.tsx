@@ -1,6 +1,6 @@
 /** Fragmentation, the allocator's settings, the version of torch, and what was odd in the file. */
 
-import {Breakable, Prose} from '../../kit/prose';
+import {Breakable, capitalised, Prose} from '../../kit/prose';
 import {binary, count, percent} from '../../model/units';
 import {EntryLink} from './go';
 import {type DeviceReport, type Report, settingWords} from './report';
@@ -72,7 +72,7 @@ export function Facts({report, device}: {report: Report; device: DeviceReport}) 
           <ul class="warnings">
             {report.warnings.map(({message, count: times, entry}, i) => (
               <li key={i}>
-                <Prose text={message} />
+                <Prose text={capitalised(message)} />
                 {times > 1 && <span class="faint"> ({count(times)} times)</span>}
                 {entry !== undefined && (
                   <>

@@ -25,7 +25,7 @@ export function Iterations({device}: {device: DeviceReport}) {
         {count(iterations.length)} {iterations.length === 1 ? 'iteration' : 'iterations'}
         <span class="faint">{by && `by ${by}; `}peak of each, and of its phases</span>
       </h2>
-      <table class="data iterations">
+      <table class="data iterations row-blocks">
         <thead>
           <tr>
             <th scope="col" class="number">
@@ -76,17 +76,21 @@ function IterationRow({number, iteration, most, names}: RowProps) {
   const {start_entry: start, end_entry: end, complete} = iteration;
   return (
     <tr>
-      <td class="number">{number}</td>
-      <td>
+      <td class="number" data-title="iteration">
+        {number}
+      </td>
+      <td data-title="entries">
         <StretchButton name={`iteration ${number}`} from={start} to={end + 1} words={`${count(start)}–${count(end)}`} />
         {!complete && <span class="faint"> incomplete</span>}
       </td>
-      <td class="number bar" style={{'--share': `${(peakOf(iteration) / most) * 100}%`}}>
+      <td class="number bar" data-title="peak" style={{'--share': `${(peakOf(iteration) / most) * 100}%`}}>
         {binary(peakOf(iteration))}
       </td>
-      <td class="number">{binary(iteration.end_allocated_bytes ?? iteration.end_requested_bytes)}</td>
+      <td class="number" data-title="at its end">
+        {binary(iteration.end_allocated_bytes ?? iteration.end_requested_bytes)}
+      </td>
       {names.map(name => (
-        <td key={name} class="number">
+        <td key={name} class="number" data-title={name}>
           <PhaseCell iteration={iteration} name={name} />
         </td>
       ))}

@@ -6,6 +6,7 @@ import {drawLevel, drawRuler} from '../../draw/overlay';
 import {zoomed} from '../../draw/viewport';
 import {useAnswer} from '../../kit/answer';
 import {addCommands, type CommandGroup} from '../../kit/keys';
+import {Breakable} from '../../kit/prose';
 import {SaveMenu} from '../../kit/save';
 import {SmallChart} from '../../kit/small-chart';
 import {moved, within} from '../../model/axis';
@@ -102,7 +103,8 @@ export function WhatIfChart({device, lines}: {device: Opened; lines: Line[]}) {
         {lines.map(line => (
           <span key={line.id}>
             <LineSwatch line={line} />
-            {`\u00a0${line.label}`}
+            {'\u00a0'}
+            <Breakable text={line.label} />
             {entry !== null && (
               <b>{line.oomEntry !== undefined && entry > line.oomEntry ? 'ended' : binary(line.steps.at(entry))}</b>
             )}

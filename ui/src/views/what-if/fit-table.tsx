@@ -55,7 +55,7 @@ export function FitTable(props: FitProps) {
           </span>
         )}
       </h2>
-      <table class="data fit settings">
+      <table class="data fit settings row-blocks">
         <thead>
           <tr>
             <th scope="col">settings</th>
@@ -92,7 +92,7 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
   const card = smallestCard(fit);
   return (
     <tr>
-      <td>
+      <td class="whole">
         {line ? (
           <label>
             <input type="checkbox" checked={props.shown.has(line.id)} onChange={() => props.onToggle(line.id)} />{' '}
@@ -105,6 +105,7 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
       </td>
       <td
         class="number bar"
+        data-title="reserved without a limit"
         style={{'--share': `${(fit.ample_reserved_bytes / most) * 100}%`}}
         title={`${count(fit.ample_reserved_bytes)} bytes`}
       >
@@ -112,6 +113,7 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
       </td>
       <td
         class="number bar"
+        data-title="least memory"
         style={{'--share': `${(least / most) * 100}%`}}
         title={`${count(least)} bytes, ${percent(fit.over_live_ratio - 1)} more than is live at once`}
       >
@@ -126,9 +128,11 @@ function FitRow(props: FitProps & {fit: Fit; isOwn: boolean; most: number}) {
           </span>
         )}
       </td>
-      <td class="number">{count(fit.num_alloc_retries)}</td>
+      <td class="number" data-title="retries">
+        {count(fit.num_alloc_retries)}
+      </td>
       {!props.simulation.ends_at_error && (
-        <td title={fit.cards.map(cardWords).join('\n')}>
+        <td data-title="smallest GPU" title={fit.cards.map(cardWords).join('\n')}>
           {card ? `${card.gigabytes} GB` : 'none known'}
           {card && (
             <>

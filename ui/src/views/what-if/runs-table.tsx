@@ -28,7 +28,7 @@ export function RunsTable({heading, simulation, lines}: RunsProps) {
   return (
     <div class="card">
       <h2>{heading}</h2>
-      <table class="data settings runs">
+      <table class="data settings row-blocks">
         <thead>
           <tr>
             <th scope="col">settings</th>

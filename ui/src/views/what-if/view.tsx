@@ -5,7 +5,7 @@ import {useEffect, useMemo} from 'preact/hooks';
 import {copyText} from '../../kit/copy';
 import {UNASKED_ENTRIES} from '../../kit/explanation';
 import {ProblemCard} from '../../kit/problem';
-import {asSentence, Prose} from '../../kit/prose';
+import {asSentence, Code, Prose} from '../../kit/prose';
 import {count} from '../../model/units';
 import type {Opened} from '../../state/session';
 import {askStudy, type Questions, questionsOf} from './asking';
@@ -198,7 +198,7 @@ function Recommended({conf}: {conf: string}) {
   const line = exportLine(conf);
   return (
     <div class="change">
-      <code>{line}</code>
+      <Code text={line} />
       <button type="button" class="primary" onClick={() => copyText(line)}>
         copy
       </button>

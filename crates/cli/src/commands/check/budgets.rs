@@ -88,7 +88,7 @@ fn parse(path: &Path, text: Vec<u8>) -> Result<Written, Problem> {
     let text = String::from_utf8(text).map_err(|_| problem("it is not UTF-8".to_owned()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| problem(error.message().to_owned()))?;
     let Some(budget) = table.get("budget") else {
-        return Err(problem("it has no table `[budget]`".to_owned()));
+        return Err(problem("it does not have a `[budget]` table".to_owned()));
     };
     let budget = budget.as_table().ok_or_else(|| problem("`budget` is not a table".to_owned()))?;
     let mut written = Written::default();

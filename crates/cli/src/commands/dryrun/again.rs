@@ -51,7 +51,7 @@ pub(super) fn kinds(
     cache: Option<&Path>,
 ) -> Option<Vec<Kind<Option<Process>>>> {
     let Some(main) = main_with_peaks(outcome) else {
-        tell("the other kinds of ranks were not run, for the first rank did not reach its end");
+        tell("the other kinds of ranks were not run, because the first rank did not reach its end");
         return None;
     };
     let process_of = |rank: u32| {

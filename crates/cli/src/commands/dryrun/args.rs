@@ -204,7 +204,7 @@ fn parse_assumption(text: &str) -> Result<(String, String), String> {
                 "`{how}` is not a value: use `true`, `false`, a number, or of a mask the share that is set"
             )),
             (false, _) => {
-                Err(format!("`{what}` is not a line: use `FILE:LINE` as the answer has it, such as `train.py:12`"))
+                Err(format!("`{what}` is not a line: use `FILE:LINE` as the answer prints it, such as `train.py:12`"))
             }
         };
     }

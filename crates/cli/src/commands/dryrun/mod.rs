@@ -156,7 +156,7 @@ fn nothing_recorded(outcome: &Outcome, args: &Args, folder: &Path) -> Problem {
             .hint(format!("it goes to a folder in `{}`: set `TMPDIR` to another directory", parent(folder).display()));
     }
     if outcome.asked_to_end {
-        return Problem::new(format!("a signal ended `{script}`, and it left no recording"));
+        return Problem::new(format!("a signal ended `{script}` before it wrote a recording"));
     }
     if outcome.timed_out {
         return Problem::new(format!("`{script}` took too long, without using CUDA"))

@@ -97,7 +97,7 @@ fn ended(how: Ending) -> &'static str {
 /// What the script died of, where it is not told by itself.
 fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
-        paragraph(out, &format!("It ended by {}. This is the recording so far.", printable(&main.error)))?;
+        paragraph(out, &format!("It ended with {}. This is the recording so far.", printable(&main.error)))?;
     }
     if let Some(read) = &main.last_read {
         let line = read.place.split(' ').next().filter(|line| line.contains(':'));
@@ -266,7 +266,7 @@ fn write_kinds(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     paragraph(
         out,
         &format!(
-            "{} of {}; where the first and the last rank of a row have the same peaks, the ranks between them are taken to have them, too",
+            "{} of {}; where the first and the last rank of a row have the same peaks, the ranks between them are assumed to have the same",
             counted(ranks, "rank", "ranks"),
             counted(kinds.len(), "kind", "kinds"),
         ),

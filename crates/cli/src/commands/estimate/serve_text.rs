@@ -23,7 +23,7 @@ pub(super) fn document(view: &ServeView) -> Document {
     answer.assumed.iter().for_each(|line| assumed.point(line.as_str(), None::<Text>));
     if !view.ignored_flags.is_empty() {
         let flags = view.ignored_flags.join(", ");
-        assumed.point(format!("flags that are not known to decide about memory: {flags}"), None::<Text>);
+        assumed.point(format!("flags without a known effect on memory: {flags}"), None::<Text>);
     }
     document.sections.push(assumed);
     document
@@ -165,7 +165,7 @@ fn need(need: &NeedView) -> Section {
         ]);
     }
     if need.ways.is_empty() {
-        section.line("No number of known GPUs up to 16 serves them.");
+        section.line("Not even 16 of any known GPU can serve them.");
     } else {
         section.table(table);
     }

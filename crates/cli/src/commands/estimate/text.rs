@@ -112,11 +112,11 @@ fn cards(view: &EstimateView) -> Text {
     let Some((smallest, larger)) = fitting.split_first() else {
         if !may_fit.is_empty() {
             return Text::styled(format!("It may fit {}", may_fit.join(", ")), BAD)
-                .and(format!(": the error band of {band} % reaches over the memory of the largest known GPU."), PLAIN);
+                .and(format!(": the error band of {band} % exceeds the memory of the largest known GPU."), PLAIN);
         }
         let largest = view.cards.iter().max_by_key(|card| card.memory_bytes);
         let missing = largest.map_or(0, |card| card.spare_bytes.unsigned_abs());
-        return Text::styled("It fits on no single known GPU", BAD)
+        return Text::styled("It does not fit on any single known GPU", BAD)
             .and(format!("; the largest is up to {} too small.", size(missing)), PLAIN);
     };
     let text =
@@ -156,7 +156,7 @@ fn totals(view: &EstimateView) -> Section {
     table.row(["on the GPU".to_owned(), size(estimate.total_bytes), context]);
     let mut section = Section::new("Peak");
     section.table(table);
-    section.line(format!("The peak is in: {}.", estimate.peak_phase));
+    section.line(format!("Peak phase: {}.", estimate.peak_phase));
     if view.held_outputs_bytes > 0 {
         section.line(format!("Keeping only the loss, not the outputs, saves {}.", size(view.held_outputs_bytes)));
     }

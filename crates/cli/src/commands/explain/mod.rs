@@ -138,9 +138,12 @@ fn explain_file(args: &Args, file: &Path, of_message: Option<Found>) -> anyhow::
                 Some(_) => "--capacity",
                 None => "--message",
             };
-            Err(Problem::new(format!("`{option}` goes with a snapshot, but {} is a log", crate::input::name(file)))
-                .hint("a log is explained by the messages in it")
-                .into())
+            Err(Problem::new(format!(
+                "`{option}` only works with a snapshot, but {} is a log",
+                crate::input::name(file)
+            ))
+            .hint("a log is explained by the messages in it")
+            .into())
         }
         Input::Snapshot(bytes) => {
             // It is unpacked already, as far as it may be.
@@ -199,7 +202,8 @@ fn without_a_failure(args: &Args, found: &Found, name: &str, short: String) -> a
 /// Why there is no forecast beside an engine's numbers, and what to do.
 fn no_forecast(problem: &Problem) -> String {
     format!(
-        "no forecast stands beside its numbers: {problem}; with the model and the GPU given there is one: `highwater estimate MODEL --serve \
+        "its numbers are not compared with a forecast: {problem}; to compare them, name the model and the GPU: \
+         `highwater estimate MODEL --serve \
          ENGINE --gpu GPU --against LOG`"
     )
 }
@@ -224,7 +228,7 @@ fn nothing(found: &Found, name: &str) -> Problem {
             )
         }
         (None, _) if !found.summaries.is_empty() => format!(
-            "it has {} of `torch.cuda.memory_summary`, and in none of them a request had failed",
+            "it has {} of `torch.cuda.memory_summary`, none of which shows a failed request",
             counted(found.summaries.len(), "table", "tables")
         ),
         (None, Some(engine)) => format!(

@@ -170,8 +170,10 @@ fn evidence(failure: &FailureExplainedView<'_>) -> Vec<Section> {
         section.table(table);
         let rest = failure.call_sites.len().saturating_sub(LISTED);
         if rest > 0 {
-            section
-                .line(format!("… and {} more; `--format json` has them all", counted(rest, "call site", "call sites")));
+            section.line(format!(
+                "… and {}; `--format json` has them all",
+                counted(rest, "more call site", "more call sites")
+            ));
         }
         sections.push(section);
     }
@@ -295,7 +297,7 @@ fn messages(view: &ExplainView<'_>) -> Option<Section> {
     section.table(table);
     let rest = different - (view.messages.len().min(LISTED) as u64);
     if rest > 0 {
-        section.line(format!("… and {} more; `--format json` has them", counted(rest, "kind", "kinds")));
+        section.line(format!("… and {}; `--format json` has them", counted(rest, "more kind", "more kinds")));
     }
     Some(section)
 }
@@ -323,7 +325,7 @@ fn errors(view: &ExplainView<'_>) -> Option<Section> {
     section.table(table);
     let rest = others.len().saturating_sub(LISTED);
     if rest > 0 {
-        section.line(format!("… and {} more; `--format json` has them", counted(rest, "error", "errors")));
+        section.line(format!("… and {}; `--format json` has them", counted(rest, "more error", "more errors")));
     }
     Some(section)
 }
@@ -348,7 +350,7 @@ fn further(failures: &[FailureExplainedView<'_>]) -> Option<Section> {
     if failures.len() < 2 {
         return None;
     }
-    let mut section = Section::new(format!("{} more", counted(failures.len() - 1, "failure", "failures")));
+    let mut section = Section::new(counted(failures.len() - 1, "more failure", "more failures"));
     for failure in failures.iter().skip(1).take(FAILURES) {
         let entry = failure.entry.map_or_else(String::new, |entry| format!(", entry {}", count(entry)));
         section.line(format!("device {}{entry}: {}", failure.device, failure.diagnosis.text));

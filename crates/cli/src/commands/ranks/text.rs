@@ -135,7 +135,8 @@ fn table(view: &RanksView, options: Options) -> Section {
             remark(line),
         ]);
     }
-    let mut section = Section::new(if options.each { "Ranks" } else { "Groups of ranks that hold about as much" });
+    let mut section =
+        Section::new(if options.each { "Ranks" } else { "Groups of ranks that hold about the same amount" });
     section.table(table);
     if all.len() > options.top {
         section.line(format!("… and {} more; `--top 0` shows all", count(all.len() - options.top)));
@@ -148,7 +149,7 @@ fn other(rank: &RankView) -> u64 {
     [shown.cache, shown.input, shown.temporary, shown.workspace, shown.unknown].into_iter().fold(0, u64::saturating_add)
 }
 
-/// What is to be said of a line: its part, that it is odd, that it failed.
+/// What is to be said of a line: its part, that it is an outlier, that it failed.
 fn remark(line: &Line<'_>) -> Cell {
     let failed = line.rows.iter().filter(|rank| rank.oom > 0).count();
     let failure = match (failed, line.rows.len()) {

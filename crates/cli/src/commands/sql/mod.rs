@@ -105,7 +105,7 @@ impl Args {
     fn paths_and_query(&self) -> anyhow::Result<(Vec<PathBuf>, String)> {
         let (last, paths) = self.words.split_last().context("the query is missing")?;
         if paths.is_empty() {
-            let problem = Problem::new("a query needs a snapshot to ask");
+            let problem = Problem::new("a query needs a snapshot");
             let example = "`highwater sql run.pickle \"select * from devices\"`";
             return Err(problem.hint(format!("name files or folders before it: {example}")).into());
         }
