@@ -379,20 +379,22 @@ fn backtraces_name_the_functions_that_allocated() {
 #[test]
 fn a_stack_is_kept_once_however_many_calls_and_ranges_have_it() {
     const CALLS: i64 = 50;
-    let mut rows = format!(
-        "{POOLS} {WORK} INSERT INTO StringIds VALUES (1, '/l/libnccl.so.2'), (2, 'ncclAlloc'), (3, 'cudaMalloc_v3020');"
-    );
-    for call in 0..CALLS {
-        let at = call * 10;
-        rows += &format!(
+    let row = |call: i64| {
+        format!(
             "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({at}, {at} + 5, 0, {THREAD}, {call}, 3, 0, {call} + 1);
              INSERT INTO CUDA_CALLCHAINS VALUES ({call} + 1, 2, 1, 0, 0, 0);
              INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES ({at}, {at} + 5, 59, 'step {call}', {THREAD});
              INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, bytes, memKind, memoryOperationType, correlationId)
              VALUES ({at} + 1, {PROCESS}, 0, 1, {address}, 64, 2, 0, {call});",
+            at = call * 10,
             address = (call + 1) * 2 * MIB,
-        );
-    }
+        )
+    };
+    let rows: String = std::iter::once(format!(
+        "{POOLS} {WORK} INSERT INTO StringIds VALUES (1, '/l/libnccl.so.2'), (2, 'ncclAlloc'), (3, 'cudaMalloc_v3020');"
+    ))
+    .chain((0..CALLS).map(row))
+    .collect();
     let recording = recording(&read(file(&rows).path()).unwrap());
     assert_eq!(recording.about.stacks.len(), 1);
     let last = recording.events.last().unwrap();
