@@ -287,6 +287,12 @@ def second_device():
             launch_of_triton(y)()
             mark(f"launched on {device}")
 
+
+def transformer():
+    layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device="cuda", dtype=torch.bfloat16)
+    train(3, torch.nn.TransformerEncoder(layer, 4), torch.randn(8, 512, 512, device="cuda", dtype=torch.bfloat16))
+
+
 if "LOCAL_RANK" in os.environ:
     # As scripts of several ranks do first: it makes the context, before the recording begins.
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -23,7 +23,7 @@ pub use elsewhere::{is_on, mark, pause, recording, start, stop};
 
 use std::path::PathBuf;
 
-/// Calls that are kept. An event takes 56 bytes in the process, and about 18 in the file.
+/// Calls that are kept. An event takes 56 bytes in the process, the size of [`highwater_outside::Event`], and about 18 in the file.
 pub const CAPACITY: usize = 2_000_000;
 
 /// What a recording needs to know.

@@ -1,11 +1,11 @@
 //! Facts from the system about a process that does not say itself how it uses its memory.
 
-use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 
 use highwater_driver::context::BARE_AT_MOST_BYTES;
 
 use crate::sample::Loaded;
+use crate::split::names;
 
 /// Libraries of CUDA that every program on a GPU has, and that hold nothing themselves.
 const DRIVER: [&str; 2] = ["libcuda.so", "libcudart"];
@@ -16,8 +16,7 @@ pub(crate) fn loaded(maps: io::Result<String>, user: Option<&str>) -> Loaded {
         Ok(maps) => maps,
         Err(error) => return Loaded { libraries: Vec::new(), unknown: hidden(error.kind(), user) },
     };
-    let files: BTreeSet<&str> = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
-    let names: BTreeSet<&str> = files.iter().filter_map(|path| highwater_outside::known_name(path)).collect();
+    let names = names(&maps);
     let libraries: Vec<String> = names.iter().map(|&name| name.to_owned()).filter(|name| name != "ctypes").collect();
     let has_driver = DRIVER.iter().any(|library| maps.contains(library));
     let context = highwater_units::size(BARE_AT_MOST_BYTES);

@@ -1,6 +1,6 @@
 //! Processes as `/proc` has them: their users, commands and trees.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 #[cfg(target_os = "linux")]
 use std::io::Read as _;
@@ -83,10 +83,11 @@ pub struct Node {
 /// The processes above one, it, and all below it, as they stand in a tree: parents before their children, by number.
 pub fn tree(pid: u32, all: &BTreeMap<u32, Process>) -> Vec<Node> {
     let mut above = Vec::new();
+    let mut seen = HashSet::from([pid]);
     let mut next = all.get(&pid).map(|process| process.parent);
     while let Some(process) = next.and_then(|pid| all.get(&pid)) {
         // `/proc` is read while processes come and go: a number used again could close a circle.
-        if above.contains(&process) || process.pid == pid {
+        if !seen.insert(process.pid) {
             break;
         }
         above.push(process);
@@ -106,9 +107,10 @@ pub fn below(pid: u32, all: &BTreeMap<u32, Process>) -> Vec<Node> {
         children.entry(process.parent).or_default().push(process);
     }
     let mut nodes: Vec<Node> = Vec::new();
+    let mut seen = HashSet::new();
     let mut waiting: Vec<_> = all.get(&pid).map(|process| (0, process)).into_iter().collect();
     while let Some((depth, process)) = waiting.pop() {
-        if nodes.iter().any(|node| node.process.pid == process.pid) {
+        if !seen.insert(process.pid) {
             continue;
         }
         nodes.push(Node { depth, process: process.clone() });
@@ -120,11 +122,12 @@ pub fn below(pid: u32, all: &BTreeMap<u32, Process>) -> Vec<Node> {
     nodes
 }
 
-/// What is known of the processes that were seen: `/proc` is asked again only if a number was used again.
+/// What is known of the processes that were seen. `/proc` is asked again where somebody wants it anew: until then, a number that is
+/// used again has the user and the command of the process before.
 #[derive(Debug)]
 pub(crate) struct Known {
     users: Users,
-    processes: HashMap<u32, (u64, String, String)>,
+    processes: HashMap<u32, (String, String)>,
 }
 
 impl Known {
@@ -136,7 +139,7 @@ impl Known {
     ///
     /// A program names itself anew while it starts: `refresh` reads the command line again.
     pub(crate) fn look(&mut self, pid: u32, refresh: bool) -> Option<(String, String)> {
-        if !refresh && let Some((_, user, command)) = self.processes.get(&pid) {
+        if !refresh && let Some((user, command)) = self.processes.get(&pid) {
             return Some((user.clone(), command.clone()));
         }
         let Some(process) = read(pid) else {
@@ -144,7 +147,7 @@ impl Known {
             return None;
         };
         let user = self.users.name(process.uid);
-        self.processes.insert(pid, (process.started, user.clone(), process.command.clone()));
+        self.processes.insert(pid, (user.clone(), process.command.clone()));
         Some((user, process.command))
     }
 

@@ -7,14 +7,15 @@
 //!                     + unexplained           none of these: another allocator in the process, such as `CuPy`'s
 //! ```
 
+use std::collections::BTreeSet;
+
 use highwater_driver::context::BARE_AT_MOST_BYTES;
 
 use crate::sample::{TorchDevice, TorchSplit};
 
 /// A library that takes memory beside PyTorch's allocator.
 struct Library {
-    /// How its file's name begins.
-    file: &'static str,
+    /// As [`highwater_outside::known_name`] has it.
     name: &'static str,
     /// Its upper limit.
     most_bytes: u64,
@@ -22,8 +23,8 @@ struct Library {
     is_for_ranks: bool,
 }
 
-const fn library(file: &'static str, name: &'static str, most_mib: u64) -> Library {
-    Library { file, name, most_bytes: most_mib << 20, is_for_ranks: false }
+const fn library(name: &'static str, most_mib: u64) -> Library {
+    Library { name, most_bytes: most_mib << 20, is_for_ranks: false }
 }
 
 /// Libraries with memory outside PyTorch's allocator, with their upper limit.
@@ -32,14 +33,14 @@ const fn library(file: &'static str, name: &'static str, most_mib: u64) -> Libra
 /// Measured on an H200 with torch 2.11 (CUDA 13.0), `docs/top-gpu.md`, and doubled, for several streams: cuBLAS 66 MiB,
 /// cuDNN 18 MiB, cuSOLVER 96 MiB, cuFFT 8 MiB. Those for ranks were not measured.
 const LIBRARIES: [Library; 8] = [
-    library("libcublas.so", "cuBLAS", 128),
-    library("libcudnn", "cuDNN", 64),
-    library("libcusolver.so", "cuSOLVER", 192),
-    library("libcusparse.so", "cuSPARSE", 64),
-    library("libcufft.so", "cuFFT", 32),
-    library("libtriton.so", "Triton", 64),
-    Library { is_for_ranks: true, ..library("libnccl.so", "NCCL", 2048) },
-    Library { is_for_ranks: true, ..library("libnvshmem", "NVSHMEM", 1024) },
+    library("cuBLAS", 128),
+    library("cuDNN", 64),
+    library("cuSOLVER", 192),
+    library("cuSPARSE", 64),
+    library("cuFFT", 32),
+    library("Triton", 64),
+    Library { is_for_ranks: true, ..library("NCCL", 2048) },
+    Library { is_for_ranks: true, ..library("NVSHMEM", 1024) },
 ];
 
 /// Kernels of PyTorch's own, which CUDA loads as they are first used. Source: 92 MiB for the first, as above.
@@ -47,9 +48,14 @@ const KERNELS_BYTES: u64 = 256 << 20;
 
 /// The names of the libraries among a process's mapped files.
 pub fn libraries(maps: &str) -> Vec<&'static str> {
-    let is_mapped =
-        |file: &str| maps.lines().any(|line| line.rsplit('/').next().is_some_and(|name| name.starts_with(file)));
-    LIBRARIES.iter().filter(|library| is_mapped(library.file)).map(|library| library.name).collect()
+    let mapped = names(maps);
+    LIBRARIES.iter().map(|library| library.name).filter(|name| mapped.contains(name)).collect()
+}
+
+/// The names of all libraries among mapped files that are known to use GPUs.
+pub(crate) fn names(maps: &str) -> BTreeSet<&'static str> {
+    let files: BTreeSet<&str> = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
+    files.into_iter().filter_map(highwater_outside::known_name).collect()
 }
 
 /// Splits the driver's figure of a process. The parts add up to it, unless the process holds more than the driver says.
@@ -143,5 +149,9 @@ mod tests {
     fn libraries_are_known_by_their_files() {
         let maps = "7f00-7f01 r-xp 0 0:0 1 /a/libcublas.so.13\n7f00-7f01 r-xp 0 0:0 1 /a b/libnccl.so.2\n7f00 r 0 0 /a/libm.so";
         assert_eq!(libraries(maps), ["cuBLAS", "NCCL"]);
+        let files = ["cublas", "cudnn", "cusolver", "cusparse", "cufft", "triton", "nccl", "nvshmem_host"];
+        let maps: Vec<String> = files.iter().map(|file| format!("7f00-7f01 r-xp 0 0:0 1 /a/lib{file}.so")).collect();
+        let names: Vec<_> = LIBRARIES.iter().map(|library| library.name).collect();
+        assert_eq!(libraries(&maps.join("\n")), names, "each row has a name that is known");
     }
 }

@@ -1,13 +1,10 @@
 //! Two clocks of one run: PyTorch's and the profiler's.
 
-use highwater_outside::{Kind, Recording, Site};
+use highwater_outside::{Kind, PYTORCHS_ALLOCATOR, Recording, Site};
 use highwater_snapshot::{Action, Snapshot};
 use rustc_hash::FxHashMap;
 
 use crate::ADDRESS_BITS;
-
-/// The library of PyTorch's caching allocator.
-const ALLOCATOR: &str = "libc10_cuda.so";
 
 /// Sets a recording's clock to that of a snapshot, and says which of its allocations are PyTorch's segments.
 ///
@@ -52,7 +49,7 @@ pub(crate) fn align(recording: &mut Recording, snapshot: &Snapshot) -> Option<i6
     for time_ns in of_work.chain(of_touches).chain([&mut about.started_ns, &mut about.ended_ns]) {
         *time_ns = time_ns.wrapping_add_signed(difference);
     }
-    about.libraries.push(ALLOCATOR.to_owned());
+    about.libraries.push(PYTORCHS_ALLOCATOR.to_owned());
     about.names.resize(about.libraries.len(), String::new());
     let library = u32::try_from(about.libraries.len() - 1).ok()?;
     about.stacks.push(vec![Site(library, String::new())]);

@@ -19,7 +19,8 @@ pub(crate) fn annotate(snapshot: &mut Snapshot, read: &Read, difference_ns: i64)
     };
     let mut edges = Vec::new();
     for range in read.scopes.ranges() {
-        let name = snapshot.strings.intern(read.scopes.name(range.name));
+        let name = read.recording.about.scopes.get(range.name as usize).map_or("", String::as_str);
+        let name = snapshot.strings.intern(name);
         // That which the program uses then: the first calls may be about memory of the host.
         let from = events.get(range.call as usize..).unwrap_or_default();
         let device =

@@ -20,22 +20,23 @@ mod export;
 mod names;
 mod rows;
 mod scopes;
+mod stacks;
 mod touches;
 mod work;
 
 use std::io::{self, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
-use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, Recording, SCOPES, Site};
+use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, Recording, SCOPED, Scoped, Site};
 use highwater_problem::Problem;
 use highwater_snapshot::{Encoding, Place, Profile, ProfileForm, Snapshot, Unpacking, decompressed};
 use highwater_sqlite::{Database, Limits};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::export::exported;
-use crate::names::Names;
 use crate::rows::{Columns, Table, columns_of};
 use crate::scopes::Scopes;
+use crate::stacks::Stacks;
 use crate::touches::Managed;
 
 /// The table with the allocations.
@@ -44,22 +45,18 @@ const ALLOCATIONS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
 const POOLS: &str = "CUDA_GPU_MEMORY_POOL_EVENTS";
 /// Calls of the API.
 const CALLS: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
-/// Their stacks.
-const STACKS: &str = "CUDA_CALLCHAINS";
 /// Texts by number.
 const TEXTS: &str = "StringIds";
 
 /// Allocations at most: a file with more is of something else, or made to hurt.
-const MAX_ALLOCATIONS: usize = 20_000_000;
+const MAX_ALLOCATIONS: usize = 8_000_000;
 /// Bits of an address: those above tell processes apart.
 pub(crate) const ADDRESS_BITS: u32 = 57;
 /// A thread has so many bits; above them its process has as many, and then the machine.
 const THREAD_BITS: u32 = 24;
 const THREAD_MASK: i64 = (1 << THREAD_BITS) - 1;
-/// Frames of a stack at most.
-const MAX_FRAMES: usize = 96;
 /// Texts longer than this are cut: a function's name with its templates may be long.
-const MAX_TEXT_BYTES: usize = 4096;
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// Whether a file is a profile of Nsight Systems: its report by the name, or an SQLite database by its first bytes.
 pub fn is_profile(path: &Path) -> bool {
@@ -193,6 +190,8 @@ fn recording_of(path: &Path, shown: &str) -> Result<Read, Problem> {
         database: &database,
         about: Format::default(),
         rows: FxHashMap::default(),
+        scoped: FxHashMap::default(),
+        libraries: FxHashMap::default(),
         scopes: Scopes::default(),
         warned: Vec::new(),
     };
@@ -251,8 +250,12 @@ struct Allocated {
 struct Reader<'d> {
     database: &'d Database,
     about: Format,
-    /// Rows of the recording's stacks, by the file's stack, process and named ranges.
-    rows: FxHashMap<(u32, usize, Vec<u32>), u32>,
+    /// Rows of the recording's stacks, by the file's stack and process.
+    rows: FxHashMap<(u32, usize), u32>,
+    /// Rows of its stacks in named ranges.
+    scoped: FxHashMap<Scoped, u32>,
+    /// Rows of its libraries, by module and process.
+    libraries: FxHashMap<(String, Option<i64>), u32>,
     scopes: Scopes,
     warned: Warned,
 }
@@ -262,7 +265,9 @@ impl Reader<'_> {
         let mut allocated = self.allocations(columns)?;
         // Rows are in the order of their end; the state follows times.
         allocated.sort_by_key(|row| row.event.time_ns);
-        let stacks = self.stacks(&allocated)?;
+        let wanted = allocated.iter().map(|row| (row.process, row.correlation)).collect();
+        let stacks = Stacks::read(self.database, &wanted, &mut self.warned)?;
+        drop(wanted);
         let mut processes: Vec<i64> = allocated.iter().map(|row| row.process).collect();
         processes.sort_unstable();
         processes.dedup();
@@ -272,6 +277,7 @@ impl Reader<'_> {
         };
         let calls: Vec<_> = allocated.iter().map(of_call).collect();
         self.scopes = Scopes::read(self.database, &calls, &mut self.warned)?;
+        self.about.scopes = self.scopes.take_names();
         self.about.work = work::work(self.database, epoch_ns)?;
         let mut events = Vec::with_capacity(allocated.len());
         let mut managed = Managed::default();
@@ -306,7 +312,7 @@ impl Reader<'_> {
         if stacks.by_call.values().all(|found| found.stack == NO_STACK) {
             self.warned.push((
                 "no-backtraces",
-                "the file has no backtraces of CUDA calls, so no library is known: profile with `--cudabacktrace=all`"
+                "the file has no backtraces of CUDA calls, so no library is known: profile with `--cudabacktrace=all:0`"
                     .to_owned(),
             ));
         }
@@ -430,108 +436,56 @@ impl Reader<'_> {
         })
     }
 
-    /// The stacks of calls that allocated.
-    fn stacks(&mut self, allocated: &[Allocated]) -> Result<Stacks, Problem> {
-        let mut stacks = Stacks::default();
-        let wanted: FxHashSet<(i64, i64)> = allocated.iter().map(|row| (row.process, row.correlation)).collect();
-        let columns = columns_of(self.database, CALLS)?;
-        if !columns.contains(&"correlationId") || !columns.contains(&"globalTid") {
-            return Ok(stacks);
+    /// The number of a stack in the recording: one for each process and named ranges that have it.
+    fn stack_of(&mut self, stack: u32, stacks: &Stacks, processes: &[i64], process: usize, call: usize) -> u32 {
+        let row = self.row_of(stack, stacks, processes, process);
+        let ranges = self.scopes.of(call);
+        if ranges.is_empty() || stack == VARIABLES {
+            return row;
         }
-        let mut chains: FxHashMap<i64, u32> = FxHashMap::default();
-        Table::new(self.database, CALLS, &columns).read(&["correlationId", "globalTid", "callchainId"], |row| {
-            let thread = row[1].unwrap_or(0);
-            let call = (thread >> THREAD_BITS, row[0].unwrap_or(-1));
-            if wanted.contains(&call) {
-                let stack = row[2].filter(|&chain| chain > 0).map_or(NO_STACK, |chain| {
-                    let next = u32::try_from(chains.len()).unwrap_or(NO_STACK);
-                    *chains.entry(chain).or_insert(next)
-                });
-                let global_thread = thread;
-                let thread = u32::try_from(thread & THREAD_MASK).unwrap_or(0);
-                // The call of the runtime and that of the driver inside it have one number; the outer comes with the stack.
-                let found = stacks.by_call.entry(call).or_insert(Found { stack, thread, global_thread });
-                if found.stack == NO_STACK {
-                    found.stack = stack;
-                }
-            }
-        })?;
-        stacks.frames = self.frames(&chains)?;
-        Ok(stacks)
-    }
-
-    /// Frames of stacks: module and function, innermost first.
-    fn frames(&mut self, chains: &FxHashMap<i64, u32>) -> Result<Vec<Vec<(String, String)>>, Problem> {
-        let mut frames: Vec<Vec<(i64, i64, i64)>> = vec![Vec::new(); chains.len()];
-        let columns = columns_of(self.database, STACKS)?;
-        if chains.is_empty() || !columns.contains(&"id") {
-            return Ok(vec![Vec::new(); chains.len()]);
+        let scoped = Scoped((row != NO_STACK).then_some(row), ranges.to_vec());
+        if let Some(&row) = self.scoped.get(&scoped) {
+            return row;
         }
-        let names = ["id", "stackDepth", "module", "symbol", "unresolved"];
-        Table::new(self.database, STACKS, &columns).read(&names, |row| {
-            if let Some(&stack) = row[0].and_then(|id| chains.get(&id)) {
-                let of = &mut frames[stack as usize];
-                if of.len() < MAX_FRAMES {
-                    // Where a frame is not resolved, its symbol is an address.
-                    let symbol = row[3].filter(|_| row[4].unwrap_or(0) == 0);
-                    of.push((row[1].unwrap_or(0), row[2].unwrap_or(-1), symbol.unwrap_or(-1)));
-                }
-            }
-        })?;
-        let wanted = frames.iter().flatten().flat_map(|&(_, module, symbol)| [module, symbol]).collect();
-        let names = Names::read(self.database, TEXTS, &wanted, MAX_TEXT_BYTES)?;
-        Ok(frames
-            .into_iter()
-            .map(|mut of| {
-                of.sort_unstable_by_key(|&(depth, ..)| depth);
-                of.into_iter().map(|(_, module, symbol)| (names.text(module), names.text(symbol))).collect()
-            })
-            .collect())
+        let row = u32::try_from(self.about.scoped.len()).unwrap_or(NO_STACK) | SCOPED;
+        self.about.scoped.push(scoped.clone());
+        self.scoped.insert(scoped, row);
+        row
     }
 
     /// The row of a stack in the recording: one for each process that has it.
-    fn stack_of(&mut self, stack: u32, stacks: &Stacks, processes: &[i64], process: usize, call: usize) -> u32 {
-        let key = (stack, process, self.scopes.of(call).to_vec());
-        if let Some(&row) = self.rows.get(&key) {
+    fn row_of(&mut self, stack: u32, stacks: &Stacks, processes: &[i64], process: usize) -> u32 {
+        if let Some(&row) = self.rows.get(&(stack, process)) {
             return row;
         }
         // The bits above a process's number tell machines apart.
         let several = (processes.len() > 1).then(|| processes[process] & THREAD_MASK);
-        let nothing = [(String::new(), String::new())];
-        let variables = [("variables of modules".to_owned(), String::new())];
-        let row = match stacks.frames.get(stack as usize) {
-            Some(frames) => self.add_stack(frames, several, &key.2),
-            None if stack == VARIABLES => self.add_stack(&variables, several, &[]),
-            None if several.is_some() => self.add_stack(&nothing, several, &key.2),
-            None if !key.2.is_empty() => self.add_stack(&[], several, &key.2),
+        let row = match stacks.frames(stack) {
+            Some(frames) => self.add_stack(frames, several),
+            None if stack == VARIABLES => {
+                self.add_stack(vec![("variables of modules".to_owned(), String::new())], several)
+            }
+            None if several.is_some() => self.add_stack(vec![(String::new(), String::new())], several),
             None => NO_STACK,
         };
-        self.rows.insert(key, row);
+        self.rows.insert((stack, process), row);
         row
     }
 
-    fn add_stack(&mut self, frames: &[(String, String)], process: Option<i64>, scopes: &[u32]) -> u32 {
-        let mut sites: Vec<Site> =
-            frames.iter().map(|(module, symbol)| Site(self.library(module, process), symbol.clone())).collect();
-        for &scope in scopes.iter().rev() {
-            let name = self.scopes.name(scope).to_owned();
-            sites.push(Site(self.library(SCOPES, None), name));
-        }
+    fn add_stack(&mut self, frames: Vec<(String, String)>, process: Option<i64>) -> u32 {
+        let sites = frames.into_iter().map(|(module, symbol)| Site(self.library(module, process), symbol)).collect();
         self.about.stacks.push(sites);
         u32::try_from(self.about.stacks.len() - 1).unwrap_or(NO_STACK)
     }
 
-    fn library(&mut self, module: &str, process: Option<i64>) -> u32 {
-        let known = if module.is_empty() { "unknown library".to_owned() } else { highwater_outside::name(module) };
-        let name = process.map_or_else(|| known.clone(), |process| format!("{known} of process {process}"));
-        let path = if module.is_empty() { "unknown" } else { module };
-        let same = |(library, of): (&String, &String)| library == path && *of == name;
-        let row = self.about.libraries.iter().zip(&self.about.names).position(same).unwrap_or_else(|| {
-            self.about.libraries.push(path.to_owned());
-            self.about.names.push(name.clone());
-            self.about.libraries.len() - 1
-        });
-        u32::try_from(row).unwrap_or(NO_STACK)
+    fn library(&mut self, module: String, process: Option<i64>) -> u32 {
+        let about = &mut self.about;
+        *self.libraries.entry((module, process)).or_insert_with_key(|(module, process)| {
+            let known = if module.is_empty() { "unknown library".to_owned() } else { highwater_outside::name(module) };
+            about.libraries.push(if module.is_empty() { "unknown".to_owned() } else { module.clone() });
+            about.names.push(process.map_or_else(|| known.clone(), |process| format!("{known} of process {process}")));
+            u32::try_from(about.libraries.len() - 1).unwrap_or(NO_STACK)
+        })
     }
 
     /// When the profile began, in nanoseconds since the Unix epoch: times in the file count from there.
@@ -562,20 +516,6 @@ impl Reader<'_> {
         }
         Ok(found)
     }
-}
-
-/// A call of the API that allocated.
-struct Found {
-    stack: u32,
-    thread: u32,
-    /// With its process, as the file has both in one number.
-    global_thread: i64,
-}
-
-#[derive(Default)]
-struct Stacks {
-    by_call: FxHashMap<(i64, i64), Found>,
-    frames: Vec<Vec<(String, String)>>,
 }
 
 /// The stack of variables of modules.

@@ -145,8 +145,8 @@ impl Scopes {
         &self.ranges
     }
 
-    /// The name of a row.
-    pub(crate) fn name(&self, row: u32) -> &str {
-        self.names.get(row as usize).map_or("", String::as_str)
+    /// Gives away the names.
+    pub(crate) fn take_names(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.names)
     }
 }

@@ -29,6 +29,9 @@ pub struct Event {
     pub extra: u64,
 }
 
+/// The recorder keeps events as they are here: `docs/driver.md` says how many bytes each takes.
+const _: () = assert!(size_of::<Event>() == 56);
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $name:literal,)*) => {
         /// What an event did.

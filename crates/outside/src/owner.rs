@@ -72,7 +72,7 @@ impl Owner {
             Kind::Host | Kind::Register => Role::Pinned,
             Kind::Managed => Role::Managed,
             _ if device == HOST => Role::Pinned,
-            _ if path.is_some_and(|path| file_name(path).starts_with("libc10_cuda")) => Role::Pytorch,
+            _ if path.is_some_and(is_pytorchs_allocator) => Role::Pytorch,
             _ => Role::Library,
         };
         let library = match role {
@@ -101,12 +101,8 @@ impl Owner {
     }
 }
 
-/// What stands for a library in the frames that are named ranges of the program (NVTX), outermost in a stack.
-pub const SCOPES: &str = "NVTX";
-
 /// Libraries between a program and the driver: the next one up the stack asked.
-const BETWEEN: [&str; 12] = [
-    SCOPES,
+const BETWEEN: [&str; 11] = [
     "libcuda.so",
     "libcudart",
     "libcupti",
@@ -139,7 +135,7 @@ const BY_FILE: [(&str, &str); 21] = [
     ("libtriton", "Triton"),
     ("libnvinfer", "TensorRT"),
     ("librmm", "RMM"),
-    ("libc10_cuda", "PyTorch"),
+    (PYTORCHS_ALLOCATOR, "PyTorch"),
     ("libtorch", "PyTorch"),
     ("libc10", "PyTorch"),
     ("xla_cuda", "JAX"),
@@ -163,6 +159,14 @@ const BY_DIRECTORY: [(&str, &str); 9] = [
     ("/flashinfer/", "FlashInfer"),
     ("/cuda/bindings/", "CUDA Python"),
 ];
+
+/// How the file of PyTorch's caching allocator begins.
+pub const PYTORCHS_ALLOCATOR: &str = "libc10_cuda";
+
+/// Whether a library is PyTorch's caching allocator.
+pub fn is_pytorchs_allocator(path: &str) -> bool {
+    file_name(path).starts_with(PYTORCHS_ALLOCATOR)
+}
 
 /// The name of the library in a file.
 pub fn name(path: &str) -> String {

@@ -6,7 +6,7 @@ use highwater_problem::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Kind, NO_STACK};
-use crate::owner::{SCOPES, is_between, name};
+use crate::owner::{is_between, name};
 
 const FORMAT: &str = "highwater-driver";
 const VERSION: u32 = 1;
@@ -57,6 +57,12 @@ pub struct Format {
     pub names: Vec<String>,
     /// Native stacks, innermost frame first.
     pub stacks: Vec<Vec<Site>>,
+    /// Stacks in named ranges of the program (NVTX). An event has its row with the bit [`SCOPED`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scoped: Vec<Scoped>,
+    /// Names of ranges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
     /// Python stacks.
     pub python: Vec<PythonStack>,
     /// Moments that the program named.
@@ -74,6 +80,13 @@ pub struct Format {
 /// A native frame: a row of the libraries, and the function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Site(pub u32, pub String);
+
+/// The bit of an event's stack that says that it is a row of [`Format::scoped`].
+pub const SCOPED: u32 = 1 << 31;
+
+/// A native stack, as a row of the stacks, and the named ranges around it, as rows of their names, the outermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Scoped(pub Option<u32>, pub Vec<u32>);
 
 /// A Python stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -316,16 +329,33 @@ impl Recording {
     }
 
     fn library_row(&self, event: &Event) -> Option<usize> {
-        let stack = self.about.stacks.get(event.stack as usize)?;
-        let rows = stack.iter().map(|site| site.0 as usize);
+        let rows = self.sites(event).iter().map(|site| site.0 as usize);
         rows.into_iter().find(|&row| self.about.libraries.get(row).is_some_and(|path| !is_between(path)))
     }
 
-    /// The native frames of an event, innermost first: library and function. Named ranges are none.
+    /// The row of an event's native stack, whatever ranges are around it.
+    pub(crate) fn native_row(&self, event: &Event) -> Option<u32> {
+        match self.scoped(event) {
+            Some(scoped) => scoped.0,
+            None => Some(event.stack),
+        }
+    }
+
+    /// The native stack of an event.
+    fn sites(&self, event: &Event) -> &[Site] {
+        self.native_row(event).and_then(|row| self.about.stacks.get(row as usize)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The stack of an event that is in named ranges.
+    fn scoped(&self, event: &Event) -> Option<&Scoped> {
+        let is_scoped = event.stack != NO_STACK && event.stack & SCOPED != 0;
+        is_scoped.then(|| self.about.scoped.get((event.stack & !SCOPED) as usize)).flatten()
+    }
+
+    /// The native frames of an event, innermost first: library and function.
     pub fn native(&self, event: &Event) -> impl Iterator<Item = (&str, &str)> {
-        let stack = self.about.stacks.get(event.stack as usize).map_or(&[][..], Vec::as_slice);
-        let named = stack.iter().filter_map(|site| Some((self.about.libraries.get(site.0 as usize)?.as_str(), site)));
-        named.filter(|(library, _)| *library != SCOPES).map(|(library, site)| (library, site.1.as_str()))
+        let named = |site: &Site| self.about.libraries.get(site.0 as usize).map(String::as_str);
+        self.sites(event).iter().filter_map(move |site| Some((named(site)?, site.1.as_str())))
     }
 
     /// The Python stack of an event.
@@ -335,9 +365,8 @@ impl Recording {
 
     /// The function of the library that asked: the last one on its way out of that library, which is the one that was called.
     pub fn function(&self, event: &Event) -> Option<&str> {
-        let stack = self.about.stacks.get(event.stack as usize)?;
         let is_plumbing = |site: &&Site| self.about.libraries.get(site.0 as usize).is_none_or(|path| is_between(path));
-        let mut frames = stack.iter().skip_while(is_plumbing);
+        let mut frames = self.sites(event).iter().skip_while(is_plumbing);
         let first = frames.next()?;
         let of_it = frames.take_while(|site| site.0 == first.0);
         std::iter::once(first).chain(of_it).map(|site| site.1.as_str()).filter(|name| !name.is_empty()).last()
@@ -345,17 +374,16 @@ impl Recording {
 
     /// The named ranges of the program around an event, the outermost first, between slashes.
     pub fn scope(&self, event: &Event) -> Option<String> {
-        let stack = self.about.stacks.get(event.stack as usize)?;
-        let is_scope = |site: &&Site| self.about.libraries.get(site.0 as usize).is_some_and(|path| path == SCOPES);
-        let names: Vec<&str> = stack.iter().rev().filter(is_scope).map(|site| site.1.as_str()).collect();
+        let rows = self.scoped(event)?.1.iter();
+        let names: Vec<&str> =
+            rows.filter_map(|&row| self.about.scopes.get(row as usize)).map(String::as_str).collect();
         (!names.is_empty()).then(|| names.join("/"))
     }
 
     /// The operator of PyTorch in an event's native stack, such as `aten::mm`.
     pub fn operator(&self, event: &Event) -> Option<String> {
-        let stack = self.about.stacks.get(event.stack as usize)?;
         // `at::_ops::mm::call(…)`, as Nsight Systems has it, or mangled: `_ZN2at4_ops2mm4call…`.
-        stack.iter().find_map(|Site(_, symbol)| {
+        self.sites(event).iter().find_map(|Site(_, symbol)| {
             if let Some(rest) = symbol.strip_prefix("at::_ops::") {
                 return rest.split_once("::").map(|(name, _)| format!("aten::{name}"));
             }

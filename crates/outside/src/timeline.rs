@@ -57,9 +57,9 @@ impl<'r> Timeline<'r> {
     pub fn new(recording: &'r Recording) -> Self {
         let mut rows: FxHashMap<Owner, u32> = FxHashMap::default();
         let mut owners = Vec::new();
-        let mut known: FxHashMap<(Kind, bool, u32), u32> = FxHashMap::default();
+        let mut known: FxHashMap<(Kind, bool, Option<u32>), u32> = FxHashMap::default();
         let by_event = recording.events.iter().map(|event| {
-            *known.entry((event.kind, event.device == HOST, event.stack)).or_insert_with(|| {
+            *known.entry((event.kind, event.device == HOST, recording.native_row(event))).or_insert_with(|| {
                 let owner =
                     Owner::of(event.kind, event.device, recording.library(event), recording.library_name(event));
                 *rows.entry(owner).or_insert_with_key(|owner| {
@@ -108,7 +108,7 @@ impl<'r> Timeline<'r> {
     }
 
     /// All owners.
-    pub(crate) fn owners(&self) -> &[Owner] {
+    pub fn owners(&self) -> &[Owner] {
         &self.owners
     }
 
@@ -205,15 +205,16 @@ impl<'r> Timeline<'r> {
         sums
     }
 
-    /// Sums of a device over time by owner, without those that do not count: after each event that changed one.
-    pub fn over_time(&self, device: i32, mut each: impl FnMut(u64, &Owner, i64)) {
+    /// Sums of a device over time by owner, a row of the owners, without those that do not count: after each event that changed one.
+    pub fn over_time(&self, device: i32, mut each: impl FnMut(u64, usize, i64)) {
         let mut state = State::default();
         let mut sums = vec![0_i64; self.owners.len()];
         for (event, &owner) in self.recording.events.iter().zip(&self.by_event) {
             state.apply(event, owner, |change| {
-                let owner = &self.owners[change.owner as usize];
-                if change.device == device && owner.role != Role::Managed && owner.role != Role::Unexplained {
-                    let sum = &mut sums[change.owner as usize];
+                let owner = change.owner as usize;
+                let role = self.owners[owner].role;
+                if change.device == device && role != Role::Managed && role != Role::Unexplained {
+                    let sum = &mut sums[owner];
                     *sum = sum.saturating_add(change.bytes);
                     each(event.time_ns, owner, *sum);
                 }

@@ -2,6 +2,7 @@
 
 use crate::error::ErrorKind;
 use crate::room;
+use crate::strings::StringTable;
 use crate::{EntryId, PoolId, StackId, StreamId, StringId};
 
 /// What happened in a trace entry.
@@ -55,12 +56,21 @@ impl Action {
         Self(code)
     }
 
-    /// The `index`th unknown action of the file.
+    /// Unknown actions of a file that have a code: as many as are left beside the known ones.
+    const UNKNOWN: usize = 256 - Self::NAMES.len();
+
+    /// An action that is not known, by its name, which is added to the file's unknown ones if it is new.
     ///
-    /// Names past the 246th share the last code.
-    pub(crate) fn other(index: usize) -> Self {
-        let first = Self::NAMES.len();
-        Self(u8::try_from((first + index).min(255)).expect("at most 255"))
+    /// The last code stands for all names for which none is left.
+    pub(crate) fn other(name: StringId, unknown: &mut Vec<StringId>, strings: &mut StringTable) -> Self {
+        let row = unknown.iter().position(|&seen| seen == name).unwrap_or_else(|| {
+            if unknown.len() < Self::UNKNOWN {
+                let is_last = unknown.len() + 1 == Self::UNKNOWN;
+                unknown.push(if is_last { strings.intern("other actions") } else { name });
+            }
+            unknown.len() - 1
+        });
+        Self(u8::try_from(Self::NAMES.len() + row).expect("at most 255"))
     }
 
     /// The action of this name, if it is known.

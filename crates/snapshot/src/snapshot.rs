@@ -236,11 +236,7 @@ impl Snapshot {
             return known;
         }
         let name = self.strings.intern(name);
-        let row = self.unknown_actions.iter().position(|&known| known == name).unwrap_or_else(|| {
-            self.unknown_actions.push(name);
-            self.unknown_actions.len() - 1
-        });
-        crate::Action::other(row)
+        crate::Action::other(name, &mut self.unknown_actions, &mut self.strings)
     }
 
     /// The name of an action.

@@ -60,8 +60,14 @@ fn work(work: &[WorkView], knows_managed: bool) -> Option<String> {
 
 fn of_kind(times: u64, what: &str, bytes: u64) -> String {
     let bytes = if bytes > 0 { format!(" ({})", size(bytes)) } else { String::new() };
+    let one = SINGULAR.iter().find_map(|(many, one)| what.strip_prefix(many).map(|rest| format!("{one}{rest}")));
+    let what = one.filter(|_| times == 1).unwrap_or_else(|| what.to_owned());
     format!("{} {what}{bytes}", count(times))
 }
+
+/// How kinds of work and of touches begin, for several and for one.
+const SINGULAR: [(&str, &str); 5] =
+    [("kernels", "kernel"), ("fills", "fill"), ("copies", "copy"), ("moves", "move"), ("page faults", "page fault")];
 
 /// When a managed allocation was touched.
 fn touched(of: &TouchedView) -> String {

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use highwater_callers::Addresses;
 use highwater_driver::context::BARE_BYTES;
-use highwater_outside::{Event, Format, HOST, Kind, NO_STACK, PythonStack, Recording, Site, State};
+use highwater_outside::{
+    Event, Format, HOST, Kind, NO_STACK, PythonStack, Recording, Site, State, is_pytorchs_allocator,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The calls so far, and the state after them.
@@ -234,10 +236,6 @@ impl Book {
 /// An event for a change that was measured.
 pub(crate) fn measured(kind: Kind, device: i32, bytes: i64, time_ns: u64, thread: u32) -> Event {
     Event { kind, time_ns, device, thread, stack: NO_STACK, python: NO_STACK, address: 0, bytes, extra: 0 }
-}
-
-fn is_pytorchs_allocator(file: &str) -> bool {
-    file.rsplit('/').next().is_some_and(|name| name.starts_with("libc10_cuda"))
 }
 
 #[cfg(test)]

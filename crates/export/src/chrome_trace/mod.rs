@@ -133,12 +133,12 @@ fn write_cards<W: Write>(
         if wanted.is_empty() {
             events.name("process_name", pid, 0, &format!("device {pid}"))?;
         }
+        let names: Vec<String> = driver.owners().iter().map(|owner| format!("card: {}", owner.title())).collect();
         let (mut latest, mut result) = (0, Ok(()));
         driver.over_time(device, |time_ns, owner, bytes| {
             latest = latest.max(micros(time_ns).saturating_sub(epoch_us));
             if result.is_ok() {
-                result =
-                    events.counter(&format!("card: {}", owner.title()), pid, latest, u64::try_from(bytes).unwrap_or(0));
+                result = events.counter(&names[owner], pid, latest, u64::try_from(bytes).unwrap_or(0));
             }
         });
         result?;

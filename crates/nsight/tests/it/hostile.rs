@@ -48,6 +48,24 @@ fn triggers_and_huge_texts_do_nothing() {
 }
 
 #[test]
+fn backtraces_beyond_the_room_are_counted_and_said() {
+    let calls = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 11000)";
+    let frames = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 11000 * 96 - 1)";
+    let sql = format!(
+        "{TABLE} CREATE TABLE StringIds (id INT, value TEXT); INSERT INTO StringIds VALUES (1, '/l/libnccl.so.2'), (2, 'ncclAlloc');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId INT, globalTid INT, callchainId INT);
+         CREATE TABLE CUDA_CALLCHAINS (id INT, stackDepth INT, module INT, symbol INT, unresolved INT);
+         {calls} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT i, 16777216, 0, i * 2097152, 5, 2, 0, i FROM n;
+         {calls} INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT i, 16777217, i FROM n;
+         {frames} INSERT INTO CUDA_CALLCHAINS SELECT 1 + i / 96, i % 96, 1, CASE i % 96 WHEN 0 THEN 2 ELSE 10 + i END, 0 FROM n;"
+    );
+    let snapshot = read(file(&sql).path()).unwrap();
+    let said: Vec<&str> = snapshot.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    let left_out = 11_000 - 1_000_000 / 96;
+    assert_eq!(said, [format!("{left_out} backtraces are left out: together they have more than 1000000 frames")]);
+}
+
+#[test]
 fn odd_numbers_end_nothing() {
     let most = i64::MAX;
     let least = i64::MIN;

@@ -341,3 +341,76 @@ fn frames_without_a_name_and_operators_are_read_as_releases_write_them() {
     assert_eq!(recording.function(event), None, "an address is not a name");
     assert_eq!(recording.operator(event).as_deref(), Some("aten::mm"));
 }
+
+#[test]
+fn backtraces_name_the_functions_that_allocated() {
+    let truth = highwater_testkit::json(&highwater_testkit::testdata("nsight/calls.json"));
+    for file in ["nsight/calls-2025.sqlite", "nsight/calls-2023.sqlite"] {
+        let snapshot = read(&highwater_testkit::testdata(file)).unwrap();
+        let recording = recording(&snapshot);
+        let made = recording.events.iter().filter(|event| event.kind != Kind::Free);
+        let found: Vec<_> = made
+            .map(|event| {
+                let library = recording.library(event).map(highwater_outside::name);
+                (library, recording.function(event), event.bytes / MIB, recording.scope(event))
+            })
+            .collect();
+        let planted: Vec<_> = truth["allocations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| {
+                let scope = row["scope"].as_str().map(str::to_owned);
+                (Some("libplanted.so".to_owned()), row["function"].as_str(), row["mib"].as_i64().unwrap(), scope)
+            })
+            .collect();
+        assert_eq!(found, planted, "{file}");
+        let freed = recording.events.iter().filter(|event| event.kind == Kind::Free);
+        assert!(freed.map(|event| recording.function(event)).all(|name| name == Some("drop")), "{file}");
+        for (what, key) in [("device", "moved_to_the_device_mib"), ("host", "moved_to_the_host_mib")] {
+            let what = format!("moves of managed memory to the {what}");
+            let moved = recording.about.touches.iter().filter(|touch| touch.what == what).map(|touch| touch.bytes);
+            assert_eq!(moved.sum::<u64>() >> 20, truth[key].as_u64().unwrap(), "{file}");
+        }
+        assert!(snapshot.warnings.is_empty(), "{file}");
+    }
+}
+
+#[test]
+fn a_stack_is_kept_once_however_many_calls_and_ranges_have_it() {
+    const CALLS: i64 = 50;
+    let row = |call: i64| {
+        format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({at}, {at} + 5, 0, {THREAD}, {call}, 3, 0, {call} + 1);
+             INSERT INTO CUDA_CALLCHAINS VALUES ({call} + 1, 2, 1, 0, 0, 0);
+             INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) VALUES ({at}, {at} + 5, 59, 'step {call}', {THREAD});
+             INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, bytes, memKind, memoryOperationType, correlationId)
+             VALUES ({at} + 1, {PROCESS}, 0, 1, {address}, 64, 2, 0, {call});",
+            at = call * 10,
+            address = (call + 1) * 2 * MIB,
+        )
+    };
+    let rows: String = std::iter::once(format!(
+        "{POOLS} {WORK} INSERT INTO StringIds VALUES (1, '/l/libnccl.so.2'), (2, 'ncclAlloc'), (3, 'cudaMalloc_v3020');"
+    ))
+    .chain((0..CALLS).map(row))
+    .collect();
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    assert_eq!(recording.about.stacks.len(), 1);
+    let last = recording.events.last().unwrap();
+    assert_eq!((recording.function(last), recording.scope(last).as_deref()), (Some("ncclAlloc"), Some("step 49")));
+}
+
+#[test]
+fn a_stack_whose_rows_lie_apart_is_unknown() {
+    let rows = format!(
+        "{POOLS} INSERT INTO StringIds VALUES (1, '/l/libnccl.so.2'), (2, 'ncclAlloc'), (3, 'cudaMalloc_v3020');
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (5, 9, 0, {THREAD}, 1, 3, 0, 7), (5, 9, 0, {THREAD}, 2, 3, 0, 8);
+         INSERT INTO CUDA_CALLCHAINS VALUES (7, 2, 1, 0, 0, 0), (8, 2, 1, 0, 0, 0), (7, 2, 1, 0, 0, 1);
+         INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, bytes, memKind, memoryOperationType, correlationId)
+         VALUES (6, {PROCESS}, 0, 1, 2097152, 64, 2, 0, 1), (7, {PROCESS}, 0, 1, 4194304, 64, 2, 0, 2);"
+    );
+    let recording = recording(&read(file(&rows).path()).unwrap());
+    let functions: Vec<_> = recording.events.iter().map(|event| recording.function(event)).collect();
+    assert_eq!(functions, [None, Some("ncclAlloc")]);
+}

@@ -79,17 +79,11 @@ impl Store {
     #[cold]
     fn unknown_action(&mut self, value: Value, at: u64) -> Result<Action, ErrorKind> {
         let name = self.string_of(value, at)?;
-        let known = self.unknown_actions.iter().position(|&seen| seen == name);
-        let index = known.unwrap_or_else(|| {
-            if self.unknown_actions.len() < 246 {
-                self.unknown_actions.push(name);
-            }
-            self.unknown_actions.len() - 1
-        });
+        let action = Action::other(name, &mut self.unknown_actions, &mut self.strings);
         let shown: String = self.strings.get(name).chars().take(40).collect();
         let message = format!("entries have the unknown action `{shown}`; they are kept but not replayed");
         self.warnings.add("unknown-action", message, Place::byte(at));
-        Ok(Action::other(index))
+        Ok(action)
     }
 
     /// Text; a value of another kind as JSON text, nothing for `None`.

@@ -642,6 +642,14 @@ fn bytes_behind_the_end_are_told() {
 }
 
 #[test]
+fn unknown_actions_beyond_the_codes_have_no_name_of_another() {
+    let entries: Vec<String> = (0..300).map(|number| format!("{{\"action\": \"new {number}\"}}")).collect();
+    let snapshot = Snapshot::read(with_entries(&entries.join(", ")).as_bytes()).unwrap();
+    let names: Vec<&str> = snapshot.traces[0].actions().iter().map(|&action| snapshot.action_name(action)).collect();
+    assert_eq!([names[0], names[244], names[245], names[299]], ["new 0", "new 244", "other actions", "other actions"]);
+}
+
+#[test]
 fn an_unknown_protocol_is_told() {
     insta::assert_snapshot!(oddities(b"\x80\x09]."), @"the pickle has the unknown protocol 9 (byte 0)");
 }

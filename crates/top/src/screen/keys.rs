@@ -79,8 +79,11 @@ fn browse(state: &mut State, key: KeyCode) -> Then {
         KeyCode::Char('K') => ask_to_kill(state, Signal::Kill),
         KeyCode::Char('?' | 'h') => state.mode = Mode::Help,
         KeyCode::Char(' ') => {
-            state.is_paused = !state.is_paused;
-            return Then::Order(if state.is_paused { Order::Pause } else { Order::Resume });
+            state.pause();
+            // Looks go on while the screen stands still, for a log may be written.
+            if state.is_log {
+                return Then::Order(if state.is_paused { Order::Pause } else { Order::Resume });
+            }
         }
         KeyCode::Char('+' | '=') => {
             state.speed = (state.speed * 2.0).min(64.0);
@@ -205,6 +208,22 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_stops_the_screen_and_not_the_looks() {
+        let mut live = state(false);
+        let looks = live.looks;
+        assert_eq!(press(&mut live, &letters(" ")), Then::Nothing);
+        for _ in 0..3 {
+            live.take(sample());
+        }
+        assert_eq!((live.is_paused, live.looks), (true, looks), "as it was");
+        assert_eq!(press(&mut live, &letters(" ")), Then::Nothing);
+        assert_eq!((live.is_paused, live.looks), (false, looks + 3), "none is missing in the graph");
+        let mut log = state(true);
+        assert_eq!(press(&mut log, &letters(" ")), Then::Order(Order::Pause), "a log waits");
+        assert_eq!(press(&mut log, &letters(" ")), Then::Order(Order::Resume));
+    }
+
+    #[test]
     fn keys_lead_everywhere_and_back() {
         let mut state = state(false);
         for (keys, mode) in [("?", Mode::Help), ("d", Mode::Details)] {
@@ -213,8 +232,6 @@ mod tests {
             press(&mut state, &[KeyCode::Esc]);
             assert_eq!(state.mode, Mode::Browse);
         }
-        assert_eq!(press(&mut state, &letters(" ")), Then::Order(Order::Pause));
-        assert_eq!(press(&mut state, &letters(" ")), Then::Order(Order::Resume));
         assert_eq!(press(&mut state, &letters("+")), Then::Order(Order::Faster));
         assert_eq!(press(&mut state, &letters("q")), Then::Leave);
     }

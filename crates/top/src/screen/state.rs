@@ -85,6 +85,8 @@ pub(super) struct State {
     pub(super) details_scroll: u16,
     pub(super) is_log: bool,
     pub(super) is_paused: bool,
+    /// Looks of this machine since the screen was paused, at most as many as a graph remembers.
+    waiting: VecDeque<Sample>,
     pub(super) interval: Duration,
     /// 1 is as asked for; 2 is twice as many looks.
     pub(super) speed: f64,
@@ -109,6 +111,7 @@ impl State {
             details_scroll: 0,
             is_log,
             is_paused: false,
+            waiting: VecDeque::new(),
             interval,
             speed: 1.0,
             looks: 0,
@@ -117,8 +120,25 @@ impl State {
         }
     }
 
+    /// Pauses the screen, or goes on with all that was seen meanwhile.
+    pub(super) fn pause(&mut self) {
+        self.is_paused = !self.is_paused;
+        if !self.is_paused {
+            for sample in std::mem::take(&mut self.waiting) {
+                self.take(sample);
+            }
+        }
+    }
+
     /// Takes a look in.
     pub(super) fn take(&mut self, sample: Sample) {
+        if self.is_paused && !self.is_log {
+            self.waiting.push_back(sample);
+            if self.waiting.len() > HISTORY {
+                self.waiting.pop_front();
+            }
+            return;
+        }
         for gpu in &sample.gpus {
             let history = self.histories.entry(gpu.label()).or_default();
             // A GPU that does not tell leaves a gap of nothing, so that its graph goes on in time.
