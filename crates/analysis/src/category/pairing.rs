@@ -73,6 +73,10 @@ pub(crate) struct Pairing {
     pub(crate) data: FxHashSet<usize>,
     /// Places at which the program makes blocks after several backward passes and never frees them: no momentum, which is made once.
     repeated: FxHashSet<StackId>,
+    /// Rows of places of which the program keeps what they make.
+    pub(crate) keeping: FxHashSet<usize>,
+    /// Rows that are gradients which the program converted for the optimizer.
+    pub(crate) converted: FxHashSet<usize>,
     /// Rows that a constructor of the program's makes when the modules are built, and that no gradient pairs with.
     apart: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
@@ -260,6 +264,22 @@ impl<T> Known<'_, T> {
         is_own.then(|| (region.address, region.address.saturating_add(region.total_bytes)))
     }
 
+    /// Whether the program makes such a block right after a backward pass that left one of half the bytes, and an optimizer's step that
+    /// follows before the model is called leaves it: a gradient in the precision of a copy of the weights.
+    fn is_converted(&self, alloc: u32, freed: u32, size_bytes: u64) -> bool {
+        let is_left = |size: u64| self.of_size.get(&size).is_some_and(|of| !of.spans.is_empty());
+        let course = self.course;
+        let is_double = size_bytes.is_multiple_of(2) && size_bytes / 2 >= MIN_LEFT && is_left(size_bytes / 2);
+        if !is_double || !course.is_right_after_pass(alloc) {
+            return false;
+        }
+        let next = course.steps.get(course.steps.partition_point(|step| step.start <= alloc));
+        let is_made_in_pass = self.of_size.get(&size_bytes).is_some_and(|of| of.is_made_in_pass);
+        next.is_some_and(|step| {
+            step.end <= freed && course.modules_between(alloc, step.start) == 0 && !is_made_in_pass
+        })
+    }
+
     /// Without stacks, building is not told from running.
     fn may_be_made_by_hand(&self, origin: Origin) -> bool {
         origin == Origin::Program || (self.is_bare && origin == Origin::Module)
@@ -305,6 +325,7 @@ impl Pairing {
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_copies_in_forward(&known);
         pairing.find_apart(&known);
+        pairing.find_keeping(&known);
         pairing.fed = Fed::new(lifetimes, course, &known.told, |size| {
             known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)
         });
@@ -376,6 +397,7 @@ impl Pairing {
         let mut order: (u32, Vec<u64>) = (0, Vec::new());
         let mut scratched: Option<u32> = None;
         let mut kept_after: FxHashMap<StackId, u32> = FxHashMap::default();
+        let mut converted: (u32, Vec<u64>) = (0, Vec::new());
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
             match (known.told)(row) {
@@ -419,6 +441,16 @@ impl Pairing {
                     in_pass.1 = in_pass.1.saturating_add(counted);
                     self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
                 }
+                Origin::Program if known.is_converted(alloc, freed, size) => {
+                    self.converted.insert(row);
+                    known.of_size.entry(size).or_default().spans.push((alloc, freed));
+                    let turn = course.turn_before(alloc);
+                    if converted.0 != turn {
+                        let made = std::mem::replace(&mut converted, (turn, Vec::new())).1;
+                        known.add_order(made.into_iter().rev().collect());
+                    }
+                    converted.1.push(size);
+                }
                 Origin::Module | Origin::Compiled | Origin::Program
                     if freed == course.entries && lifetime.alloc().is_some() =>
                 {
@@ -436,6 +468,7 @@ impl Pairing {
             }
         }
         known.add_order(order.1);
+        known.add_order(converted.1.into_iter().rev().collect());
         for of in known.of_size.values_mut() {
             of.gradients = most_at_once(&of.spans);
         }
@@ -507,6 +540,33 @@ impl Pairing {
                 self.apart.iter().filter(|&&row| known.lifetimes.rows[row].requested_bytes.is_multiple_of(data));
             self.data.extend(of_data.copied());
         }
+    }
+
+    /// Places of the program that make several blocks, with calls of the model between them, of which it frees none.
+    fn find_keeping<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        /// Fewer may be what comes next.
+        const MIN_KEPT: usize = 3;
+        let course = known.course;
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let of_program: Vec<(usize, StackId, u32, bool)> = rows
+            .filter(|&(row, lifetime)| (known.told)(row) == Origin::Program && lifetime.requested_bytes > NUMBER)
+            .map(|(row, lifetime)| {
+                let is_freed = course.freed(lifetime) < course.entries;
+                (row, known.stacks.place(lifetime.stack), alloc(lifetime), is_freed)
+            })
+            .collect();
+        // By place: how many with a call after the one before, and the entry of the last; none where one is freed.
+        let mut kept: FxHashMap<StackId, (usize, u32)> = FxHashMap::default();
+        for &(_, place, alloc, is_freed) in &of_program {
+            let (count, last) = kept.entry(place).or_insert((1, alloc));
+            if is_freed {
+                *count = usize::MAX;
+            } else if *count < usize::MAX && course.modules_between(*last, alloc) > 0 {
+                (*count, *last) = (*count + 1, alloc);
+            }
+        }
+        kept.retain(|_, (count, _)| (MIN_KEPT..usize::MAX).contains(count));
+        self.keeping.extend(of_program.iter().filter(|row| kept.contains_key(&row.1)).map(|row| row.0));
     }
 
     /// Whether the program makes blocks at a place time and again, and never frees them.
