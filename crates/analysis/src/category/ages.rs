@@ -176,8 +176,7 @@ mod tests {
     /// Two holes, each long enough.
     #[test]
     fn pieces_that_lie_far_apart_are_two_holes() {
-        let made =
-            [(0x3010, 20), (0x3024, 110), (0x2fe0, 32), (0x2010, 30), (0x202e, 90)];
+        let made = [(0x3010, 20), (0x3024, 110), (0x2fe0, 32), (0x2010, 30), (0x202e, 90)];
         assert_eq!(by_age(&made)[0], 0x2fe0);
         assert_eq!(by_age(&made)[1..3], [0x3010, 0x3024]);
     }

@@ -15,7 +15,7 @@ use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::fed::Fed;
-use super::before::Region;
+use super::before::{Ground, Region};
 use super::course::{Course, is_backward};
 use super::flat::{self, Standing};
 use super::kept::{Kept, Seen};
@@ -178,6 +178,12 @@ pub(crate) struct Memory<'a> {
     pub(crate) settings: Settings,
 }
 
+impl Memory<'_> {
+    pub(super) fn ground(&self) -> Ground<'_> {
+        Ground { regions: &self.regions, settings: &self.settings }
+    }
+}
+
 /// How many blocks optimizers keep for a parameter, as far as their names tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
@@ -275,9 +281,7 @@ impl<T> Known<'_, T> {
         }
         let next = course.steps.get(course.steps.partition_point(|step| step.start <= alloc));
         let is_made_in_pass = self.of_size.get(&size_bytes).is_some_and(|of| of.is_made_in_pass);
-        next.is_some_and(|step| {
-            step.end <= freed && course.modules_between(alloc, step.start) == 0 && !is_made_in_pass
-        })
+        next.is_some_and(|step| step.end <= freed && course.modules_between(alloc, step.start) == 0 && !is_made_in_pass)
     }
 
     /// Without stacks, building is not told from running.
@@ -542,31 +546,50 @@ impl Pairing {
         }
     }
 
-    /// Places of the program that make several blocks, with calls of the model between them, of which it frees none.
+    /// Places that make several blocks of a size, with calls of the model between them, of which none is freed: the program's, and a
+    /// module's in a program that trains, which makes them in as many iterations.
     fn find_keeping<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         /// Fewer may be what comes next.
         const MIN_KEPT: usize = 3;
+        /// Lines of modules that make what the program collects; a graph that is kept has more.
+        const MOST_OUTPUTS: usize = 2;
         let course = known.course;
         let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
-        let of_program: Vec<(usize, StackId, u32, bool)> = rows
-            .filter(|&(row, lifetime)| (known.told)(row) == Origin::Program && lifetime.requested_bytes > NUMBER)
-            .map(|(row, lifetime)| {
-                let is_freed = course.freed(lifetime) < course.entries;
-                (row, known.stacks.place(lifetime.stack), alloc(lifetime), is_freed)
+        let made: Vec<(usize, (StackId, u64), bool)> = rows
+            .filter(|(_, lifetime)| lifetime.requested_bytes > NUMBER)
+            .filter_map(|(row, lifetime)| {
+                let is_module = match (known.told)(row) {
+                    Origin::Program => false,
+                    Origin::Module | Origin::Compiled if !course.passes.is_empty() => true,
+                    _ => return None,
+                };
+                Some((row, (known.stacks.place(lifetime.stack), lifetime.requested_bytes), is_module))
             })
             .collect();
-        // By place: how many with a call after the one before, and the entry of the last; none where one is freed.
-        let mut kept: FxHashMap<StackId, (usize, u32)> = FxHashMap::default();
-        for &(_, place, alloc, is_freed) in &of_program {
-            let (count, last) = kept.entry(place).or_insert((1, alloc));
-            if is_freed {
+        // By place and size: how many with a call after the one before, and the entry of the last; none where one is freed.
+        let mut kept: FxHashMap<(StackId, u64), (usize, u32)> = FxHashMap::default();
+        for &(row, of, is_module) in &made {
+            let lifetime = &known.lifetimes.rows[row];
+            let alloc = alloc(lifetime);
+            let (count, last) = kept.entry(of).or_insert((1, alloc));
+            let is_next = if is_module {
+                course.turn_before(*last) != course.turn_before(alloc)
+            } else {
+                course.modules_between(*last, alloc) > 0
+            };
+            if course.freed(lifetime) < course.entries {
                 *count = usize::MAX;
-            } else if *count < usize::MAX && course.modules_between(*last, alloc) > 0 {
+            } else if *count < usize::MAX && is_next {
                 (*count, *last) = (*count + 1, alloc);
             }
         }
         kept.retain(|_, (count, _)| (MIN_KEPT..usize::MAX).contains(count));
-        self.keeping.extend(of_program.iter().filter(|row| kept.contains_key(&row.1)).map(|row| row.0));
+        let is_kept = |row: &&(usize, (StackId, u64), bool)| kept.contains_key(&row.1);
+        let outputs: FxHashSet<(StackId, u64)> =
+            made.iter().filter(is_kept).filter(|row| row.2).map(|row| row.1).collect();
+        let are_outputs = outputs.len() <= MOST_OUTPUTS;
+        let keeping = made.iter().filter(is_kept).filter(|row| are_outputs || !row.2);
+        self.keeping.extend(keeping.map(|row| row.0));
     }
 
     /// Whether the program makes blocks at a place time and again, and never frees them.

@@ -297,10 +297,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         Unknown,
-        "module-keeps",
+        "collected-output",
         &[Module, Compiled],
-        "allocated by a module, and still alive after the next iteration's backward pass",
-        |case| case.outlives_iterations(),
+        "allocated by a module at a line that makes one in each of several iterations, of which none is freed, and at most one other line \
+         of modules does so: an output that the program collects",
+        |case| case.is_of_keeping_place(),
     ),
     rule(
         Activation,
@@ -308,6 +309,13 @@ pub const RULES: &[Rule] = &[
         &[Module, Compiled],
         "allocated by a module before other layers, and alive after the backward pass: the program holds it, too",
         |case| case.is_held() && case.has_layers_behind(),
+    ),
+    rule(
+        Unknown,
+        "module-keeps",
+        &[Module, Compiled],
+        "allocated by a module, and still alive after the next iteration's backward pass",
+        |case| case.outlives_iterations(),
     ),
     rule(
         Activation,
