@@ -73,7 +73,7 @@ pub(crate) struct Pairing {
     pub(crate) data: FxHashSet<usize>,
     /// Places at which the program makes blocks after several backward passes and never frees them: no momentum, which is made once.
     repeated: FxHashSet<StackId>,
-    /// Rows of places of which the program keeps what they make.
+    /// Rows of lines of which the program keeps what they make.
     pub(crate) keeping: FxHashSet<usize>,
     /// Rows that are gradients which the program converted for the optimizer.
     pub(crate) converted: FxHashSet<usize>,
@@ -546,50 +546,58 @@ impl Pairing {
         }
     }
 
-    /// Places that make several blocks of a size, with calls of the model between them, of which none is freed: the program's, and a
-    /// module's in a program that trains, which makes them in as many iterations.
+    /// Lines that make blocks of a size in several iterations, or without autograd between calls of the model, of which none is freed:
+    /// the program's, and one or two of modules in a program that trains.
     fn find_keeping<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         /// Fewer may be what comes next.
         const MIN_KEPT: usize = 3;
         /// Lines of modules that make what the program collects; a graph that is kept has more.
         const MOST_OUTPUTS: usize = 2;
         let course = known.course;
-        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
-        let made: Vec<(usize, (StackId, u64), bool)> = rows
-            .filter(|(_, lifetime)| lifetime.requested_bytes > NUMBER)
-            .filter_map(|(row, lifetime)| {
-                let is_module = match (known.told)(row) {
-                    Origin::Program => false,
-                    Origin::Module | Origin::Compiled if !course.passes.is_empty() => true,
-                    _ => return None,
-                };
-                Some((row, (known.stacks.place(lifetime.stack), lifetime.requested_bytes), is_module))
-            })
+        let trains = !course.passes.is_empty();
+        // The line and the size, and whether it is a module's.
+        let of = |row: usize, lifetime: &Lifetime| {
+            let is_module = match (known.told)(row) {
+                Origin::Program => false,
+                Origin::Module | Origin::Compiled if trains => true,
+                _ => return None,
+            };
+            let is_large = lifetime.requested_bytes > NUMBER;
+            is_large.then(|| ((known.stacks.place(lifetime.stack), lifetime.requested_bytes), is_module))
+        };
+        let rows = || known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let is_freed = |lifetime: &Lifetime| course.freed(lifetime) < course.entries;
+        let staying: Vec<_> = rows()
+            .filter(|(_, lifetime)| !is_freed(lifetime))
+            .filter_map(|(row, lifetime)| of(row, lifetime).map(|(line, is_module)| (row, line, is_module)))
             .collect();
-        // By place and size: how many with a call after the one before, and the entry of the last; none where one is freed.
+        // How many, each in another iteration than the one before, and the entry of the last.
         let mut kept: FxHashMap<(StackId, u64), (usize, u32)> = FxHashMap::default();
-        for &(row, of, is_module) in &made {
-            let lifetime = &known.lifetimes.rows[row];
-            let alloc = alloc(lifetime);
-            let (count, last) = kept.entry(of).or_insert((1, alloc));
-            let is_next = if is_module {
+        for &(row, line, _) in &staying {
+            let alloc = alloc(&known.lifetimes.rows[row]);
+            let (count, last) = kept.entry(line).or_insert((1, alloc));
+            let is_next = if trains {
                 course.turn_before(*last) != course.turn_before(alloc)
             } else {
                 course.modules_between(*last, alloc) > 0
             };
-            if course.freed(lifetime) < course.entries {
-                *count = usize::MAX;
-            } else if *count < usize::MAX && is_next {
+            if is_next {
                 (*count, *last) = (*count + 1, alloc);
             }
         }
-        kept.retain(|_, (count, _)| (MIN_KEPT..usize::MAX).contains(count));
-        let is_kept = |row: &&(usize, (StackId, u64), bool)| kept.contains_key(&row.1);
-        let outputs: FxHashSet<(StackId, u64)> =
-            made.iter().filter(is_kept).filter(|row| row.2).map(|row| row.1).collect();
+        kept.retain(|_, (count, _)| *count >= MIN_KEPT);
+        if kept.is_empty() {
+            return;
+        }
+        for (row, lifetime) in rows().filter(|(_, lifetime)| is_freed(lifetime)) {
+            if let Some((line, _)) = of(row, lifetime) {
+                kept.remove(&line);
+            }
+        }
+        let keeping = || staying.iter().filter(|(_, line, _)| kept.contains_key(line));
+        let outputs: FxHashSet<(StackId, u64)> = keeping().filter(|row| row.2).map(|row| row.1).collect();
         let are_outputs = outputs.len() <= MOST_OUTPUTS;
-        let keeping = made.iter().filter(is_kept).filter(|row| are_outputs || !row.2);
-        self.keeping.extend(keeping.map(|row| row.0));
+        self.keeping.extend(keeping().filter(|row| are_outputs || !row.2).map(|row| row.0));
     }
 
     /// Whether the program makes blocks at a place time and again, and never frees them.
