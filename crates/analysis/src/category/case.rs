@@ -237,6 +237,12 @@ impl<'a> Case<'a> {
         self.pairing.keeping.contains(&self.row)
     }
 
+    /// Whether a backward pass frees nothing that was made in the same call of the model.
+    pub(crate) fn is_of_evaluation(&self) -> bool {
+        let called = self.course.program_before(self.alloc);
+        self.pairing.saved_between(called, self.course.returned(self.alloc)) == 0
+    }
+
     /// Whether its line makes blocks time and again that are never freed.
     pub(crate) fn is_repeated(&self) -> bool {
         self.pairing.is_repeated(self.stack)

@@ -299,9 +299,9 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "collected-output",
         &[Module, Compiled],
-        "allocated by a module at a line that makes one in each of several iterations, of which none is freed, and at most one other line \
-         of modules does so: an output that the program collects",
-        |case| case.is_of_keeping_place(),
+        "allocated by a module at a line that makes one in each of several iterations, of which none is freed, in a call that saves nothing \
+         for a backward pass: an output that the program collects",
+        |case| case.is_of_keeping_place() && case.is_of_evaluation(),
     ),
     rule(
         Activation,
