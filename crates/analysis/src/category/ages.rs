@@ -18,20 +18,26 @@ const CHUNK: u64 = 32 << 20;
 /// A hole with as much in it was there before.
 const LONG: u64 = 96 << 20;
 
-/// What lies further below the hole than this was reserved when it was full.
+/// What lies further below the hole than this was reserved when it was full, unless it lies there without a gap.
 const BELOW: u64 = 384 << 20;
+
+/// Where the context takes address space for its libraries, it leaves a gap as long as this. Pieces of a hole that are further apart
+/// than [`BELOW`] belong to two.
+const GAP: u64 = 64 << 20;
 
 /// The place of each of the segments, which ascend by address, in the order of their age: the oldest has 0.
 pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
     let pieces = pieces(regions);
     let hole = hole(&pieces);
+    let distance = |below: &[Region], above: &[Region]| above[0].address.saturating_sub(end(below.last()));
+    // What lies below the hole without a gap was there first: the last piece below a gap.
+    let below_gap = hole.as_ref().map_or(0, |hole| {
+        let pairs = pieces[..=hole.start].windows(2);
+        pairs.rev().position(|pair| distance(pair[0], pair[1]) >= GAP).map_or(0, |from_hole| hole.start - from_hole)
+    });
     let turn = |at: usize| match &hole {
         Some(hole) if hole.contains(&at) => (1, at),
-        Some(hole)
-            if at < hole.start && pieces[hole.start][0].address.saturating_sub(end(pieces[at].last())) >= BELOW =>
-        {
-            (2, pieces.len() - at)
-        }
+        Some(hole) if at < below_gap && distance(pieces[at], pieces[hole.start]) >= BELOW => (2, pieces.len() - at),
         _ => (0, pieces.len() - at),
     };
     let mut order: Vec<usize> = (0..pieces.len()).collect();
@@ -55,7 +61,10 @@ pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
 /// The pieces of the highest long hole: several where segments in it were released.
 fn hole(pieces: &[&[Region]]) -> Option<Range<usize>> {
     let mut next = 0;
-    let runs = pieces.chunk_by(|a, b| crosses_chunks(a) && crosses_chunks(b)).map(|run| {
+    let is_one = |a: &&[Region], b: &&[Region]| {
+        crosses_chunks(a) && crosses_chunks(b) && b[0].address.saturating_sub(end(a.last())) < BELOW
+    };
+    let runs = pieces.chunk_by(is_one).map(|run| {
         next += run.len();
         next - run.len()..next
     });
@@ -141,6 +150,35 @@ mod tests {
         let made =
             [(0x408, 20), (0x1d0, 16), (0x1a0, 16), (0x220, 20), (0x234, 16), (0x244, 16), (0x2a4, 32), (0x2c4, 20)];
         assert_eq!(by_age(&made), made.map(|segment| segment.0));
+    }
+
+    /// A trainer whose optimizer makes its state in its constructor: the model is larger than what is told by distance alone.
+    #[test]
+    fn what_lies_below_the_hole_without_a_gap_is_older_than_it() {
+        let made = [
+            (0x1dc0, 64),
+            (0x1d80, 64),
+            (0x1d40, 64),
+            (0x1d00, 64),
+            (0x1cc0, 64),
+            (0x1c80, 64),
+            (0x1c40, 64),
+            (0x1c00, 64),
+            (0x1bc0, 64),
+            (0x1e00, 20),
+            (0x1e14, 20),
+            (0x1e28, 64),
+            (0x1b20, 64),
+        ];
+        assert_eq!(by_age(&made), made.map(|segment| segment.0));
+    }
+
+    /// Two holes, each long enough.
+    #[test]
+    fn pieces_that_lie_far_apart_are_two_holes() {
+        let made = [(0x3010, 20), (0x3024, 110), (0x2fe0, 32), (0x2010, 30), (0x202e, 90)];
+        assert_eq!(by_age(&made)[0], 0x2fe0);
+        assert_eq!(by_age(&made)[1..3], [0x3010, 0x3024]);
     }
 
     #[test]

@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use highwater_allocator::Settings;
+use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ages::ages;
@@ -38,28 +40,23 @@ pub(crate) struct Region {
     pub(super) is_expandable: bool,
 }
 
-/// Requests above this come from the pool of large segments.
-///
-/// # Source
-/// PyTorch v2.11, `c10/cuda/CUDACachingAllocator.cpp`, `kSmallSize`.
-pub(super) const SMALL: u64 = 1 << 20;
-
-/// Requests below [`MIN_OWN`] share segments of this size; larger ones have their own, in steps of [`STEP`].
-///
-/// # Source
-/// `kLargeBuffer`, `kMinLargeAlloc`, `kRoundLarge` and `kSmallBuffer`, in the same file.
-const SHARED: u64 = 20 << 20;
-const MIN_OWN: u64 = 10 << 20;
-const STEP: u64 = 2 << 20;
+/// Where they lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    /// By address.
+    pub(super) regions: &'a [Region],
+    /// By which segments were reserved.
+    pub(super) settings: &'a Settings,
+}
 
 /// Which of the blocks are parameters, as many of each size as `wanted` says. `orders` are the sizes of gradients in the order in
 /// which passes make them, `modules` those of parameters in the order of the modules, as far as known. `told` says of some blocks
 /// whether they are parameters.
 ///
-/// `held` and `regions` ascend by address. The answers are by index into `held`.
+/// `held` ascends by address. The answers are by index into it.
 pub(super) fn parameters(
     held: &[Held],
-    regions: &[Region],
+    ground: Ground<'_>,
     wanted: &FxHashMap<u64, usize>,
     orders: &[Vec<u64>],
     modules: &[Vec<u64>],
@@ -79,12 +76,13 @@ pub(super) fn parameters(
         }
     };
     told.iter().filter(|(_, is_parameter)| **is_parameter).for_each(|(&at, _)| take(at));
-    let mut segments = segments(held, regions, &orders, is_wanted);
+    let mut segments = segments(held, ground, &orders, is_wanted);
     let begun = |segment: &Segment| Begun {
         total_bytes: segment.end_address - segment.address,
         blocks: &held[segment.blocks.start..segment.blocks.start + segment.fresh],
     };
-    let explained = young::explanations(&segments.iter().map(begun).collect::<Vec<_>>(), wanted, &predicted);
+    let begun: Vec<Begun<'_>> = segments.iter().map(begun).collect();
+    let explained = young::explanations(&begun, wanted, &predicted, ground.settings);
     for (segment, explained) in segments.iter_mut().zip(explained).filter(|(_, explained)| explained.blocks > 0) {
         segment.is_explained = true;
         segment.fresh = explained.blocks;
@@ -159,9 +157,9 @@ pub(super) fn by_age<'a>(held: &'a [Held], regions: &[Region]) -> impl Iterator<
 }
 
 /// Which of the blocks lie as in a young process: in a segment that was reserved for what it begins with, without a gap before them.
-pub(super) fn lie_as_when_made(held: &[Held], regions: &[Region]) -> Vec<bool> {
+pub(super) fn lie_as_when_made(held: &[Held], ground: Ground<'_>) -> Vec<bool> {
     let mut is_fresh = vec![false; held.len()];
-    for segment in segments(held, regions, &Orders::default(), |_| true) {
+    for segment in segments(held, ground, &Orders::default(), |_| true) {
         is_fresh[segment.blocks.start..segment.blocks.start + segment.fresh].fill(true);
     }
     is_fresh
@@ -202,9 +200,10 @@ impl Segment {
     }
 }
 
-fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
+fn segments(held: &[Held], ground: Ground<'_>, orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
+    let Ground { regions, settings } = ground;
     let wanted = held.iter().filter(|block| is_wanted(block));
-    let usual: FxHashSet<u64> = wanted.map(|block| own_segment(block.block_bytes)).collect();
+    let usual: FxHashSet<u64> = wanted.map(|block| settings.segment_bytes(block.block_bytes)).collect();
     let mut at = 0;
     let mut segments = Vec::new();
     for (region, age) in regions.iter().zip(ages(regions)) {
@@ -215,13 +214,13 @@ fn segments(held: &[Held], regions: &[Region], orders: &Orders, is_wanted: impl 
             continue;
         }
         let blocks = &held[at..end];
-        let fresh = without_gap(region, blocks);
+        let fresh = without_gap(region, blocks, settings);
         let (exactly, nearly) = orders.matching(&blocks[..fresh], end_address, &is_wanted);
         segments.push(Segment {
             address: region.address,
             end_address,
             age,
-            is_small: blocks[0].block_bytes <= SMALL,
+            is_small: blocks[0].block_bytes <= SMALL_MAX_BYTES,
             is_usual: region.is_expandable || usual.contains(&region.total_bytes),
             blocks: at..end,
             fresh,
@@ -482,19 +481,10 @@ fn bytes(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// The size of the segment that is reserved for a block.
-pub(super) fn own_segment(block_bytes: u64) -> u64 {
-    match block_bytes {
-        0..=SMALL => STEP,
-        _ if block_bytes < MIN_OWN => SHARED,
-        _ => block_bytes.checked_next_multiple_of(STEP).unwrap_or(block_bytes),
-    }
-}
-
 /// How many of the blocks, the first ones, fill a segment without a gap that was reserved for the first of them.
-fn without_gap(region: &Region, blocks: &[Held]) -> usize {
+fn without_gap(region: &Region, blocks: &[Held], settings: &Settings) -> usize {
     let first = &blocks[0];
-    let was_for_first = region.is_expandable || region.total_bytes == own_segment(first.block_bytes);
+    let was_for_first = region.is_expandable || region.total_bytes == settings.segment_bytes(first.block_bytes);
     if first.address != region.address || !was_for_first {
         return 0;
     }
@@ -523,6 +513,28 @@ mod tests {
         Region { address, total_bytes: total * MIB, is_expandable: false }
     }
 
+    fn found_of(
+        held: &[Held],
+        regions: &[Region],
+        wanted: &FxHashMap<u64, usize>,
+        orders: &[Vec<u64>],
+        modules: &[Vec<u64>],
+        told: &FxHashMap<usize, bool>,
+    ) -> Found {
+        parameters(held, Ground { regions, settings: &Settings::default() }, wanted, orders, modules, told)
+    }
+
+    #[test]
+    fn segments_are_as_large_as_the_settings_say() {
+        let mut held = Vec::new();
+        let regions = [region(1 << 30, 64)];
+        blocks(&mut held, regions[0].address, &[9, 9, 9]);
+        let usual = Settings::default();
+        let larger = Settings { large_segment_bytes: 64 * MIB, ..Settings::default() };
+        assert_eq!(lie_as_when_made(&held, Ground { regions: &regions, settings: &usual }), [false; 3]);
+        assert_eq!(lie_as_when_made(&held, Ground { regions: &regions, settings: &larger }), [true; 3]);
+    }
+
     #[test]
     fn parameters_lie_in_order_without_gaps_in_segments_that_were_reserved_for_them() {
         let (mut held, base) = (Vec::new(), 1 << 30);
@@ -539,7 +551,7 @@ mod tests {
         blocks(&mut held, regions[3].address, &[3, 9, 4]);
         let wanted: FxHashMap<u64, usize> = [(3 * MIB, 1), (9 * MIB, 1), (4 * MIB, 1)].into_iter().collect();
         let gradients = [vec![4 * MIB, 9 * MIB, 3 * MIB]];
-        let found = parameters(&held, &regions, &wanted, &gradients, &[], &FxHashMap::default());
+        let found = found_of(&held, &regions, &wanted, &gradients, &[], &FxHashMap::default());
         let found = found.is_parameter;
         let of_last: Vec<bool> = held.iter().map(|block| block.address >= regions[3].address).collect();
         assert_eq!(found, of_last);
@@ -566,7 +578,7 @@ mod tests {
         }
         let regions: Vec<Region> = segments.iter().map(|&(at, total, _)| region(at << 24, total)).collect();
         let wanted: FxHashMap<u64, usize> = [(192 * MIB, 2), (8 * MIB, 2)].into_iter().collect();
-        let found = parameters(
+        let found = found_of(
             &held,
             &regions,
             &wanted,
@@ -588,7 +600,7 @@ mod tests {
         blocks(&mut held, regions[2].address, &[9]);
         let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (9 * MIB, 1)].into_iter().collect();
         let found = |orders: &[Vec<u64>], told: &FxHashMap<usize, bool>| {
-            parameters(&held, &regions, &wanted, orders, &[], told).is_in_doubt
+            found_of(&held, &regions, &wanted, orders, &[], told).is_in_doubt
         };
         let none = FxHashMap::default();
         assert_eq!(found(&[], &none), [true, true, false], "of 9 MiB there is no other");
@@ -620,7 +632,7 @@ mod tests {
         blocks(&mut held, regions[2].address, &[30]);
         held.push(half(4, regions[3].address + MIB / 2));
         let wanted: FxHashMap<u64, usize> = [(30 * MIB, 1), (MIB / 2, 1)].into_iter().collect();
-        let found = parameters(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]], &FxHashMap::default());
+        let found = found_of(&held, &regions, &wanted, &[], &[vec![30 * MIB, MIB / 2]], &FxHashMap::default());
         let addresses: Vec<u64> =
             held.iter().zip(found.is_parameter).filter(|row| row.1).map(|row| row.0.address).collect();
         assert_eq!(addresses, [regions[0].address, regions[1].address]);
@@ -628,7 +640,7 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_of_nothing() {
-        assert!(parameters(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_parameter.is_empty());
-        assert!(lie_as_when_made(&[], &[]).is_empty());
+        assert!(found_of(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_parameter.is_empty());
+        assert!(lie_as_when_made(&[], Ground { regions: &[], settings: &Settings::default() }).is_empty());
     }
 }

@@ -217,6 +217,32 @@ impl<'a> Case<'a> {
             && self.pairing.saved_between(turn, self.alloc) == 0
     }
 
+    /// Whether the program computes it right after a backward pass, as large as a parameter, and a later pass frees it: weights of an
+    /// inner step, with the graph of its gradients.
+    pub(crate) fn is_inner_weight(&self) -> bool {
+        self.is_saved()
+            && !self.precedes_passes()
+            && self.pairing.is_parameter_size(self.size_bytes)
+            && !self.pairing.feeds_at(self.stack, self.size_bytes)
+            && self.course.is_right_after_pass(self.alloc)
+    }
+
+    /// Whether it is a gradient that the program converted for the optimizer.
+    pub(crate) fn is_converted_gradient(&self) -> bool {
+        self.pairing.converted.contains(&self.row)
+    }
+
+    /// Whether its line keeps what it makes: earlier blocks stayed, and none was freed.
+    pub(crate) fn is_of_keeping_place(&self) -> bool {
+        self.pairing.keeping.contains(&self.row)
+    }
+
+    /// Whether a backward pass frees nothing that was made in the same call of the model.
+    pub(crate) fn is_of_evaluation(&self) -> bool {
+        let called = self.course.program_before(self.alloc);
+        self.pairing.saved_between(called, self.course.returned(self.alloc)) == 0
+    }
+
     /// Whether its line makes blocks time and again that are never freed.
     pub(crate) fn is_repeated(&self) -> bool {
         self.pairing.is_repeated(self.stack)

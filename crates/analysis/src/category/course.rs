@@ -213,6 +213,11 @@ impl Course {
         self.program.get(self.program.partition_point(|&program| program <= entry)).copied()
     }
 
+    /// The last allocation by the program itself before an entry; the start of the recording if there is none.
+    pub(crate) fn program_before(&self, entry: u32) -> u32 {
+        self.program[..self.program.partition_point(|&program| program < entry)].last().copied().unwrap_or(0)
+    }
+
     /// Where the call of a model has returned in which an entry lies: the program goes on, or calls the same model again.
     pub(crate) fn returned(&self, entry: u32) -> u32 {
         let again = self.called_again.get(self.called_again.partition_point(|&again| again <= entry)).copied();

@@ -1,8 +1,9 @@
 //! The orders in which modules have their parameters, and how blocks follow them.
 
+use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use rustc_hash::FxHashMap;
 
-use super::before::{Held, SMALL};
+use super::before::Held;
 use super::runs::Longest;
 
 /// The orders in which modules have their parameters, of large blocks and of small ones.
@@ -22,7 +23,7 @@ impl Orders {
         let mut orders = Self { longest: Longest::new(gradients), ..Self::default() };
         for gradients in gradients.iter().take(MAX_ORDERS) {
             for (is_small, of_pool) in orders.of_pool.iter_mut().enumerate() {
-                let of = gradients.iter().rev().copied().filter(|&size| (size <= SMALL) == (is_small == 1));
+                let of = gradients.iter().rev().copied().filter(|&size| (size <= SMALL_MAX_BYTES) == (is_small == 1));
                 let order = of_pool.len();
                 let sizes: Vec<u64> = of.collect();
                 for (position, &size) in sizes.iter().enumerate() {
@@ -41,7 +42,7 @@ impl Orders {
         const MAX_STARTS: usize = 256;
         let Some(first) = blocks.first() else { return (0, 0) };
         let Some(starts) = self.found.get(&first.size_bytes) else { return (0, 0) };
-        let is_small = first.size_bytes <= SMALL;
+        let is_small = first.size_bytes <= SMALL_MAX_BYTES;
         let of_pool = &self.of_pool[usize::from(is_small)];
         let step = starts.len().div_ceil(MAX_STARTS).max(1);
         let (mut exactly, mut nearly) = (0, 0);

@@ -15,7 +15,7 @@ use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::fed::Fed;
-use super::before::Region;
+use super::before::{Ground, Region};
 use super::course::{Course, is_backward};
 use super::flat::{self, Standing};
 use super::kept::{Kept, Seen};
@@ -73,6 +73,10 @@ pub(crate) struct Pairing {
     pub(crate) data: FxHashSet<usize>,
     /// Places at which the program makes blocks after several backward passes and never frees them: no momentum, which is made once.
     repeated: FxHashSet<StackId>,
+    /// Rows of lines of which the program keeps what they make.
+    pub(crate) keeping: FxHashSet<usize>,
+    /// Rows that are gradients which the program converted for the optimizer.
+    pub(crate) converted: FxHashSet<usize>,
     /// Rows that a constructor of the program's makes when the modules are built, and that no gradient pairs with.
     apart: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
@@ -174,6 +178,12 @@ pub(crate) struct Memory<'a> {
     pub(crate) settings: Settings,
 }
 
+impl Memory<'_> {
+    pub(super) fn ground(&self) -> Ground<'_> {
+        Ground { regions: &self.regions, settings: &self.settings }
+    }
+}
+
 /// How many blocks optimizers keep for a parameter, as far as their names tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
@@ -260,6 +270,20 @@ impl<T> Known<'_, T> {
         is_own.then(|| (region.address, region.address.saturating_add(region.total_bytes)))
     }
 
+    /// Whether the program makes such a block right after a backward pass that left one of half the bytes, and an optimizer's step that
+    /// follows before the model is called leaves it: a gradient in the precision of a copy of the weights.
+    fn is_converted(&self, alloc: u32, freed: u32, size_bytes: u64) -> bool {
+        let is_left = |size: u64| self.of_size.get(&size).is_some_and(|of| !of.spans.is_empty());
+        let course = self.course;
+        let is_double = size_bytes.is_multiple_of(2) && size_bytes / 2 >= MIN_LEFT && is_left(size_bytes / 2);
+        if !is_double || !course.is_right_after_pass(alloc) {
+            return false;
+        }
+        let next = course.steps.get(course.steps.partition_point(|step| step.start <= alloc));
+        let is_made_in_pass = self.of_size.get(&size_bytes).is_some_and(|of| of.is_made_in_pass);
+        next.is_some_and(|step| step.end <= freed && course.modules_between(alloc, step.start) == 0 && !is_made_in_pass)
+    }
+
     /// Without stacks, building is not told from running.
     fn may_be_made_by_hand(&self, origin: Origin) -> bool {
         origin == Origin::Program || (self.is_bare && origin == Origin::Module)
@@ -305,6 +329,7 @@ impl Pairing {
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_copies_in_forward(&known);
         pairing.find_apart(&known);
+        pairing.find_keeping(&known);
         pairing.fed = Fed::new(lifetimes, course, &known.told, |size| {
             known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)
         });
@@ -376,6 +401,7 @@ impl Pairing {
         let mut order: (u32, Vec<u64>) = (0, Vec::new());
         let mut scratched: Option<u32> = None;
         let mut kept_after: FxHashMap<StackId, u32> = FxHashMap::default();
+        let mut converted: (u32, Vec<u64>) = (0, Vec::new());
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
             match (known.told)(row) {
@@ -419,6 +445,16 @@ impl Pairing {
                     in_pass.1 = in_pass.1.saturating_add(counted);
                     self.gradient_bytes = self.gradient_bytes.max(in_pass.1);
                 }
+                Origin::Program if known.is_converted(alloc, freed, size) => {
+                    self.converted.insert(row);
+                    known.of_size.entry(size).or_default().spans.push((alloc, freed));
+                    let turn = course.turn_before(alloc);
+                    if converted.0 != turn {
+                        let made = std::mem::replace(&mut converted, (turn, Vec::new())).1;
+                        known.add_order(made.into_iter().rev().collect());
+                    }
+                    converted.1.push(size);
+                }
                 Origin::Module | Origin::Compiled | Origin::Program
                     if freed == course.entries && lifetime.alloc().is_some() =>
                 {
@@ -436,6 +472,7 @@ impl Pairing {
             }
         }
         known.add_order(order.1);
+        known.add_order(converted.1.into_iter().rev().collect());
         for of in known.of_size.values_mut() {
             of.gradients = most_at_once(&of.spans);
         }
@@ -507,6 +544,60 @@ impl Pairing {
                 self.apart.iter().filter(|&&row| known.lifetimes.rows[row].requested_bytes.is_multiple_of(data));
             self.data.extend(of_data.copied());
         }
+    }
+
+    /// Lines that make blocks of a size in several iterations, or without autograd between calls of the model, of which none is freed:
+    /// the program's, and one or two of modules in a program that trains.
+    fn find_keeping<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        /// Fewer may be what comes next.
+        const MIN_KEPT: usize = 3;
+        /// Lines of modules that make what the program collects; a graph that is kept has more.
+        const MOST_OUTPUTS: usize = 2;
+        let course = known.course;
+        let trains = !course.passes.is_empty();
+        // The line and the size, and whether it is a module's.
+        let of = |row: usize, lifetime: &Lifetime| {
+            let is_module = match (known.told)(row) {
+                Origin::Program => false,
+                Origin::Module | Origin::Compiled if trains => true,
+                _ => return None,
+            };
+            let is_large = lifetime.requested_bytes > NUMBER;
+            is_large.then(|| ((known.stacks.place(lifetime.stack), lifetime.requested_bytes), is_module))
+        };
+        let rows = || known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let is_freed = |lifetime: &Lifetime| course.freed(lifetime) < course.entries;
+        let staying: Vec<_> = rows()
+            .filter(|(_, lifetime)| !is_freed(lifetime))
+            .filter_map(|(row, lifetime)| of(row, lifetime).map(|(line, is_module)| (row, line, is_module)))
+            .collect();
+        // How many, each in another iteration than the one before, and the entry of the last.
+        let mut kept: FxHashMap<(StackId, u64), (usize, u32)> = FxHashMap::default();
+        for &(row, line, _) in &staying {
+            let alloc = alloc(&known.lifetimes.rows[row]);
+            let (count, last) = kept.entry(line).or_insert((1, alloc));
+            let is_next = if trains {
+                course.turn_before(*last) != course.turn_before(alloc)
+            } else {
+                course.modules_between(*last, alloc) > 0
+            };
+            if is_next {
+                (*count, *last) = (*count + 1, alloc);
+            }
+        }
+        kept.retain(|_, (count, _)| *count >= MIN_KEPT);
+        if kept.is_empty() {
+            return;
+        }
+        for (row, lifetime) in rows().filter(|(_, lifetime)| is_freed(lifetime)) {
+            if let Some((line, _)) = of(row, lifetime) {
+                kept.remove(&line);
+            }
+        }
+        let keeping = || staying.iter().filter(|(_, line, _)| kept.contains_key(line));
+        let outputs: FxHashSet<(StackId, u64)> = keeping().filter(|row| row.2).map(|row| row.1).collect();
+        let are_outputs = outputs.len() <= MOST_OUTPUTS;
+        self.keeping.extend(keeping().filter(|row| are_outputs || !row.2).map(|row| row.0));
     }
 
     /// Whether the program makes blocks at a place time and again, and never frees them.

@@ -9,11 +9,12 @@
 
 use std::cmp::Reverse;
 
+use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use highwater_allocator::{AddressPolicy, Allocator, BlockId, ScriptedRange, Settings, VirtualDevice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ages::ages;
-use super::before::{Held, Region, SMALL};
+use super::before::{Held, Region};
 
 /// What a block was allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,21 +87,30 @@ type Lain = (u64, Vec<(u64, u64)>);
 /// How much of the bytes of a pool has to lie as in the rehearsal.
 const MIN_PERCENT: u64 = 70;
 
-/// The roles of the blocks that lie as in the best rehearsal, by their index in `held`, which ascends by address.
+/// Of the best rehearsal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rehearsed {
+    /// Bytes that lie so.
+    pub(super) bytes: u64,
+    /// Of the blocks that do, by their index in `held`, which ascends by address.
+    pub(super) roles: FxHashMap<usize, Role>,
+}
+
+/// What the best rehearsal tells.
 pub(super) fn rehearse(
     play: &Play,
     orders: &[Order],
     settings: &Settings,
     regions: &[Region],
     held: &[Held],
-) -> FxHashMap<usize, Role> {
+) -> Rehearsed {
     /// Orders that are rehearsed to their end.
     const MOST: usize = 4;
     /// Entries of all rehearsals.
     const MAX_EVENTS: usize = 400_000;
     let stage = Stage::new(settings, regions, held, |size| play.states.contains_key(&size));
     if stage.is_expandable || stage.bytes == [0, 0] {
-        return FxHashMap::default();
+        return Rehearsed::default();
     }
     let longest = orders.iter().map(|order| order.moved.len()).max().unwrap_or(0);
     let tried = MAX_EVENTS / longest.max(1);
@@ -124,7 +134,12 @@ pub(super) fn rehearse(
         }
     }
     let is_like = |(pool, best): &(usize, (u64, _))| best.0 > stage.bytes[*pool] / 100 * MIN_PERCENT;
-    best.into_iter().enumerate().filter(is_like).flat_map(|(_, best)| best.1).collect()
+    let mut rehearsed = Rehearsed::default();
+    for (_, (bytes, roles)) in best.into_iter().enumerate().filter(is_like) {
+        rehearsed.bytes = rehearsed.bytes.saturating_add(bytes);
+        rehearsed.roles.extend(roles);
+    }
+    rehearsed
 }
 
 /// A block of a rehearsal.
@@ -164,7 +179,7 @@ impl<'a> Stage<'a> {
         for (index, block) in held.iter().enumerate().filter(|(_, block)| is_of(block.size_bytes)) {
             let Some((start, _)) = segment_of(&segments, block.address) else { continue };
             of_segment.entry(start).or_default().push(index);
-            let of_pool = &mut bytes[usize::from(block.size_bytes > SMALL)];
+            let of_pool = &mut bytes[usize::from(block.size_bytes > SMALL_MAX_BYTES)];
             *of_pool = of_pool.saturating_add(block.size_bytes);
         }
         let mut lain: FxHashMap<Lain, Vec<Vec<usize>>> = FxHashMap::default();
@@ -273,7 +288,7 @@ impl<'a> Stage<'a> {
         let (mut sure, mut at_address) = (0_u64, 0_u64);
         let (mut bytes, mut roles) = (0_u64, FxHashMap::default());
         for (lain, acted) in self.layouts(acted) {
-            if (lain.1[0].1 > SMALL) != is_large {
+            if (lain.1[0].1 > SMALL_MAX_BYTES) != is_large {
                 continue;
             }
             let Some(recorded) = self.lain.get(&lain) else { continue };

@@ -188,6 +188,14 @@ pub const RULES: &[Rule] = &[
         |case| case.pairs_as_gradient(),
     ),
     rule(
+        Gradient,
+        "converted-gradient",
+        &[Program],
+        "allocated by the program between a backward pass and the optimizer's step, twice as large as a gradient that the pass left, and \
+         alive after the step: gradients in the precision of the optimizer's copy of the weights",
+        |case| case.is_converted_gradient(),
+    ),
+    rule(
         OptimizerState,
         "kept-by-update",
         &[Program],
@@ -207,9 +215,12 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "program-keeps",
         &[Program],
-        "allocated by the program in its loop, and never freed, for at least two iterations, unless the same line \
-         allocates batches that are fed and freed",
-        |case| !case.precedes_passes() && case.stays() && case.outlives_two_iterations() && !case.is_like_fed(),
+        "allocated by the program in its loop, and never freed, for at least two iterations, or at a line of which earlier blocks are \
+         kept so; unless the same line allocates batches that are fed and freed",
+        |case| {
+            let outlives = !case.precedes_passes() && case.outlives_two_iterations();
+            case.stays() && (outlives || case.is_of_keeping_place()) && !case.is_like_fed()
+        },
     ),
     rule(
         Cache,
@@ -230,8 +241,9 @@ pub const RULES: &[Rule] = &[
         Activation,
         "saved-by-program",
         &[Program],
-        "allocated by the program in a forward pass, and freed by the backward pass",
-        |case| case.is_saved() && (case.is_amid_forward() || !case.meets_module()),
+        "allocated by the program in a forward pass, and freed by the backward pass; or right after another pass, as large as a \
+         parameter: weights of an inner step",
+        |case| case.is_saved() && (case.is_amid_forward() || !case.meets_module()) || case.is_inner_weight(),
     ),
     rule(
         Activation,
@@ -283,6 +295,14 @@ pub const RULES: &[Rule] = &[
         &[Module, Compiled],
         "allocated by a module, alive when the backward pass begins, and freed by it",
         |case| case.is_saved(),
+    ),
+    rule(
+        Unknown,
+        "collected-output",
+        &[Module, Compiled],
+        "allocated by a module at a line that makes one in each of several iterations, of which none is freed, in a call that saves nothing \
+         for a backward pass: an output that the program collects",
+        |case| case.is_of_keeping_place() && case.is_of_evaluation(),
     ),
     rule(
         Activation,

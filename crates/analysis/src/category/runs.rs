@@ -1,9 +1,10 @@
 //! What an optimizer keeps for a parameter is made at once, so it lies in a run of equal neighbours: two for Adam, three with
 //! `amsgrad`.
 
+use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use rustc_hash::FxHashMap;
 
-use super::before::{Held, SMALL};
+use super::before::Held;
 
 /// The longest run of each size that parameters of these sizes may make, by the orders in which their gradients are made: of more
 /// than one where a size follows itself, those of the other pool left out.
@@ -21,7 +22,8 @@ impl Longest {
         let mut ends: FxHashMap<u64, [usize; 2]> = FxHashMap::default();
         for order in orders {
             for is_small in [true, false] {
-                let of_pool: Vec<u64> = order.iter().copied().filter(|&size| (size <= SMALL) == is_small).collect();
+                let of_pool: Vec<u64> =
+                    order.iter().copied().filter(|&size| (size <= SMALL_MAX_BYTES) == is_small).collect();
                 let runs: Vec<&[u64]> = of_pool.chunk_by(|a, b| a == b).collect();
                 let (first, last) = (runs.first(), runs[runs.len().min(1)..].last());
                 for run in first.into_iter().chain(last) {

@@ -7,12 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use highwater_allocator::Settings;
+use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use rustc_hash::FxHashMap;
 
-use super::before::{Held, SMALL, own_segment};
-
-/// Requests are rounded up to multiples of this.
-const ROUNDING: u64 = 512;
+use super::before::Held;
 
 /// Copies of all parameters beside them: an average, a target network.
 const MAX_COPIES: usize = 2;
@@ -49,6 +48,7 @@ pub(super) fn explanations(
     segments: &[Begun<'_>],
     wanted: &FxHashMap<u64, usize>,
     orders: &[Vec<u64>],
+    settings: &Settings,
 ) -> Vec<Explanation> {
     let all: u64 = wanted.iter().map(|(&size, &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add);
     let mut by_begin: FxHashMap<(u64, u64), Vec<usize>> = FxHashMap::default();
@@ -57,7 +57,7 @@ pub(super) fn explanations(
             by_begin.entry((segment.total_bytes, first.size_bytes)).or_default().push(at);
         }
     }
-    let explained = orders.iter().map(|order| explain(segments, &by_begin, wanted, order));
+    let explained = orders.iter().map(|order| explain(segments, &by_begin, wanted, (order, settings)));
     let best = explained.reduce(|best, next| if next.bytes > best.bytes { next } else { best });
     let Some(mut best) = best.filter(|best| best.bytes >= all / 2 && all > 0) else {
         return vec![Explanation::default(); segments.len()];
@@ -73,7 +73,7 @@ fn explain(
     segments: &[Begun<'_>],
     by_begin: &FxHashMap<(u64, u64), Vec<usize>>,
     wanted: &FxHashMap<u64, usize>,
-    order: &[u64],
+    (order, settings): (&[u64], &Settings),
 ) -> Explained {
     /// Segments that begin alike are compared up to here.
     const MAX_ALIKE: usize = 256;
@@ -86,7 +86,7 @@ fn explain(
     let copies = times.next().filter(|&first| (2..=1 + MAX_COPIES).contains(&first) && times.all(|time| time == first));
     let copies = copies.unwrap_or(1);
     let mut groups: BTreeMap<Predicted, usize> = BTreeMap::new();
-    for segment in predict(&order.repeat(copies)) {
+    for segment in predict(&order.repeat(copies), settings) {
         *groups.entry(segment).or_default() += 1;
     }
     let mut groups: Vec<(Predicted, usize)> = groups.into_iter().collect();
@@ -122,22 +122,22 @@ fn explain(
 }
 
 /// The segments that a young process fills with blocks of these sizes.
-fn predict(order: &[u64]) -> Vec<Predicted> {
+fn predict(order: &[u64], settings: &Settings) -> Vec<Predicted> {
     let mut segments: Vec<Predicted> = Vec::new();
     // What is left at the end of each segment, by pool: (bytes, segment).
     let mut left: [BTreeSet<(u64, usize)>; 2] = Default::default();
     for &size in order {
-        let block = size.checked_next_multiple_of(ROUNDING).unwrap_or(size).max(ROUNDING);
-        let is_small = block <= SMALL;
+        let block = settings.round(size);
+        let is_small = block <= SMALL_MAX_BYTES;
         let left = &mut left[usize::from(is_small)];
         let (free, at) = left.range((block, 0)..).next().copied().unwrap_or_else(|| {
-            segments.push((own_segment(block), Vec::new()));
-            (own_segment(block), segments.len() - 1)
+            segments.push((settings.segment_bytes(block), Vec::new()));
+            (settings.segment_bytes(block), segments.len() - 1)
         });
         left.remove(&(free, at));
         segments[at].1.push(size);
-        let rest = free - block;
-        if is_small && rest > 0 || rest > SMALL {
+        let rest = free.saturating_sub(block);
+        if is_small && rest > 0 || rest > SMALL_MAX_BYTES {
             left.insert((rest, at));
         }
     }
@@ -164,13 +164,13 @@ mod tests {
             *wanted.entry(size).or_default() += times;
         }
         let of = |segment: Explanation| (segment.blocks, segment.is_sure);
-        explanations(&found, &wanted, &[order]).into_iter().map(of).collect()
+        explanations(&found, &wanted, &[order], &Settings::default()).into_iter().map(of).collect()
     }
 
     #[test]
     fn what_fits_goes_into_the_least_hole() {
         let order = [700, 800, 900, 100, 300, 1200];
-        let predicted = predict(&order.map(|size| size * KIB));
+        let predicted = predict(&order.map(|size| size * KIB), &Settings::default());
         let of_kib =
             |(total, sizes): &Predicted| (total / KIB, sizes.iter().map(|size| size / KIB).collect::<Vec<_>>());
         let predicted: Vec<_> = predicted.iter().map(of_kib).collect();

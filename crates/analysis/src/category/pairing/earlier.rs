@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
 use crate::category::before::{self, Held};
 use crate::category::origin::Origin;
-use crate::category::rehearsal::Role;
+use crate::category::rehearsal::{Rehearsed, Role};
 use crate::category::runs::Longest;
 use crate::category::{kept, rows};
 use crate::lifetime::Lifetime;
@@ -66,7 +66,7 @@ impl Pairing {
             Keeps::Several | Keeps::Untold => by_count,
         });
         // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
-        let others = |size: u64, count: usize| {
+        let others = |size: u64, count: usize, states: usize| {
             let gradients = gradients(size);
             match count.checked_div(made(size)) {
                 None if tables.count(size) > 0 => tables.states * gradients,
@@ -77,11 +77,10 @@ impl Pairing {
             }
         };
         let is_told = matches!(known.memory.keeps, Keeps::Told { least, most } if least == most || least >= ADAM);
-        let wanted: FxHashMap<u64, usize> = there
-            .iter()
-            .filter(|&(&size, _)| gradients(size) > 0)
-            .map(|(&size, &count)| {
-                let others = others(size, count);
+        let wanted = |states: usize| -> FxHashMap<u64, usize> {
+            let trained = there.iter().filter(|&(&size, _)| gradients(size) > 0);
+            let counts = trained.map(|(&size, &count)| {
+                let others = others(size, count, states);
                 // What a leak leaves is not one more parameter.
                 let count = if known.is_left(size) { count.min(others + gradients(size)) } else { count };
                 // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
@@ -90,13 +89,28 @@ impl Pairing {
                 // One more, of a size of workspaces, is one.
                 let others = others + usize::from(is_workspace(size) && count == others + least + 1);
                 (size, count.min(least.max(count.saturating_sub(others))))
-            })
-            .collect();
+            });
+            counts.collect()
+        };
         let modules = known.module_orders(&there);
-        let roles = known.rehearsed(&held, &wanted, gradients, &kept, &modules);
+        let rehearsed = |wanted: &FxHashMap<u64, usize>| known.rehearsed(&held, wanted, gradients, &kept, &modules);
+        let (wanted, Rehearsed { roles, .. }) = match known.memory.keeps {
+            // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
+            // lie as one of the two.
+            Keeps::Told { least, .. } if (1..states).contains(&least) && kept.states.is_none() => {
+                let (by_count, with_copies) = (wanted(states), wanted(least));
+                let (of_count, of_copies) = (rehearsed(&by_count), rehearsed(&with_copies));
+                if of_copies.bytes > of_count.bytes { (with_copies, of_copies) } else { (by_count, of_count) }
+            }
+            _ => {
+                let wanted = wanted(states);
+                let rehearsed = rehearsed(&wanted);
+                (wanted, rehearsed)
+            }
+        };
         let told = roles.iter().map(|(&index, &role)| (index, role == Role::Parameter)).collect();
-        let found = before::parameters(&held, &known.memory.regions, &wanted, &known.orders, &modules, &told);
-        let fresh = before::lie_as_when_made(&held, &known.memory.regions);
+        let found = before::parameters(&held, known.memory.ground(), &wanted, &known.orders, &modules, &told);
+        let fresh = before::lie_as_when_made(&held, known.memory.ground());
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
         let pairs_at = held
             .iter()
@@ -184,7 +198,7 @@ impl Pairing {
         if known.course.modules.is_empty() {
             let fresh = held
                 .iter()
-                .zip(before::lie_as_when_made(held, &known.memory.regions))
+                .zip(before::lie_as_when_made(held, known.memory.ground()))
                 .filter(|(_, is_fresh)| *is_fresh);
             let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
             let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
@@ -205,7 +219,7 @@ impl Pairing {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        let found = before::parameters(held, &known.memory.regions, &wanted, &[], &[], &FxHashMap::default());
+        let found = before::parameters(held, known.memory.ground(), &wanted, &[], &[], &FxHashMap::default());
         for (block, is_parameter) in held.iter().zip(found.is_parameter) {
             if is_parameter {
                 self.parameters.insert(block.row)

@@ -11,8 +11,7 @@ use crate::category::before::{Held, as_moved, by_age};
 use crate::category::course::is_backward;
 use crate::category::kept::Kept;
 use crate::category::origin::Origin;
-use crate::category::rehearsal::Role;
-use crate::category::rehearsal::{Event, Order, Play, Step, rehearse};
+use crate::category::rehearsal::{Event, Order, Play, Rehearsed, Step, rehearse};
 
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
     /// What blocks from before the recording were allocated for, as far as a rehearsal tells: by index into `held`.
@@ -26,7 +25,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         gradients: impl Fn(u64) -> usize,
         kept: &Kept,
         modules: &[Vec<u64>],
-    ) -> FxHashMap<usize, Role> {
+    ) -> Rehearsed {
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
         for block in held {
             *there.entry(block.size_bytes).or_default() += 1;
@@ -38,7 +37,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         });
         let states: FxHashMap<u64, usize> = states.collect();
         if states.is_empty() {
-            return FxHashMap::default();
+            return Rehearsed::default();
         }
         let lead: Vec<u64> = by_age(held, &self.memory.regions)
             .filter(|block| !states.contains_key(&block.size_bytes) && self.is_frozen_size(block.size_bytes))
@@ -51,12 +50,12 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
                 continue;
             }
             play.states.clone_from(&states);
-            let roles = rehearse(&play, &orders, &self.memory.settings, &self.memory.regions, held);
-            if !roles.is_empty() || self.course.steps.is_empty() {
-                return roles;
+            let rehearsed = rehearse(&play, &orders, &self.memory.settings, &self.memory.regions, held);
+            if !rehearsed.roles.is_empty() || self.course.steps.is_empty() {
+                return rehearsed;
             }
         }
-        FxHashMap::default()
+        Rehearsed::default()
     }
 
     /// Whether blocks of a size may be a frozen model's: no pass makes any.
