@@ -177,7 +177,7 @@ const DRIVER: [&str; 114] = [
     "cuTensorMapEncodeTiled",
 ];
 
-/// Engines call it by `ctypes`, in vLLM, SGLang and FlashInfer through a table of names.
+/// Engines call it by `ctypes`: vLLM, `SGLang` and `FlashInfer` through a table of names.
 const RUNTIME: [&str; 100] = [
     "cudaDeviceCanAccessPeer",
     "cudaDeviceEnablePeerAccess",

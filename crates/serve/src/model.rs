@@ -38,6 +38,8 @@ pub struct Model {
     pub predicting_layers: u64,
     /// The longest sequence that the configuration allows.
     pub max_positions: Option<u64>,
+    /// Rotations that are stretched over longer sequences.
+    pub stretch: Option<Stretch>,
     /// Bytes of a number of the type that the model is computed in.
     pub element_bytes: u64,
     /// Bytes of a number of a recurrent state.
@@ -54,6 +56,35 @@ pub struct Model {
     pub quantisation: String,
     /// Taken where the configuration does not say.
     pub assumed: Vec<String>,
+}
+
+/// Rotary embeddings that reach further than they were trained for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stretch {
+    /// The method, as in `yarn`, `longrope`, `linear`.
+    pub method: String,
+    /// By how much; 1 where the configuration does not say.
+    pub factor: f64,
+    /// The longest sequence of the training.
+    pub original: Option<u64>,
+}
+
+impl Stretch {
+    /// From `rope_scaling`, or from `rope_parameters`, which newer configurations have for each type of layer.
+    fn read(value: &Value) -> Option<Self> {
+        let own = value.as_object()?;
+        let method = ["rope_type", "type"].iter().find_map(|name| own.get(*name)?.as_str());
+        let Some(method) = method else { return own.values().find_map(Self::read) };
+        (method != "default").then(|| Stretch {
+            method: method.to_owned(),
+            factor: own
+                .get("factor")
+                .and_then(Value::as_f64)
+                .filter(|factor| factor.is_finite() && *factor > 0.0)
+                .unwrap_or(1.0),
+            original: own.get("original_max_position_embeddings").and_then(Value::as_u64),
+        })
+    }
 }
 
 /// The type that an engine computes in.
@@ -261,6 +292,7 @@ impl Model {
             layers: shape.layers.iter().map(|layer| layer.cache).collect(),
             own_layers: shape.layers.iter().map(|layer| layer.own).collect(),
             max_positions: shape.max_positions,
+            stretch: ["rope_parameters", "rope_scaling"].iter().find_map(|name| Stretch::read(field(name)?)),
             rotary_bytes: product([positions, shape.rotary_dim, element_bytes]),
             element_bytes,
             state_bytes: if state_is_wide { 4 } else { element_bytes },

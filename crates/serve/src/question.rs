@@ -6,9 +6,12 @@ use crate::answer::{Answer, ConcurrencyAt, Confidence, Level, Rank, Refusal, Ref
 use crate::arithmetic::{ratio, share};
 use crate::error::ServeError;
 use crate::flags::Settings;
-use crate::model::Model;
-use crate::version::{Engine, Release};
+use crate::model::{Model, Stretch};
+use crate::version::{Engine, Release, Version};
 use crate::{llama_cpp, sglang, transformers, vllm};
+
+/// Since when vLLM takes the configuration's longest sequence as that after `yarn`.
+const YARN_COUNTS_SINCE: Version = Version::new(0, 30, 0);
 
 /// Lengths that people ask for.
 const LENGTHS: [u64; 6] = [1024, 2048, 4096, 8192, 32_768, 131_072];
@@ -71,7 +74,36 @@ impl Question<'_> {
 
     /// The longest sequence: as said, else the model's own.
     pub(crate) fn max_len(&self) -> u64 {
-        self.settings.max_len.or(self.model.max_positions).unwrap_or(2048)
+        self.settings.max_len.or_else(|| self.usual_len()).or_else(|| self.longest_len()).unwrap_or(2048)
+    }
+
+    /// The longest sequence if nobody says, where that is shorter than the longest that the engine takes.
+    ///
+    /// # Source
+    /// vLLM, `_get_and_verify_max_len` of `config/model.py` since 0.11.1.
+    fn usual_len(&self) -> Option<u64> {
+        let is_shorter = self.release.engine == Engine::Vllm && self.release.version >= Version::new(0, 11, 1);
+        let stretch = self.model.stretch.as_ref().filter(|stretch| is_shorter && stretch.method == "longrope")?;
+        stretch.original
+    }
+
+    /// The longest sequence that the engine takes: that of the configuration, or of its stretched rotations.
+    ///
+    /// # Source
+    /// vLLM, `_get_and_verify_max_len` of 0.6.4 to 0.33. `SGLang`, `get_context_length` of 0.5.23.
+    fn longest_len(&self) -> Option<u64> {
+        let most = self.model.max_positions?;
+        let Some(Stretch { method, factor, original }) = &self.model.stretch else { return Some(most) };
+        let trained = match (self.release.engine, method.as_str()) {
+            (Engine::Vllm, "su" | "longrope" | "llama3") => return Some(most),
+            (Engine::Vllm, _) if self.model.kind.contains("gemma3") => return Some(most),
+            (Engine::Vllm, "yarn") if self.release.version >= YARN_COUNTS_SINCE => return Some(most),
+            (Engine::Vllm, "yarn") => original.unwrap_or(most),
+            (Engine::Vllm, _) => most,
+            (Engine::Sglang, method) if method != "llama3" && original.is_none() => most,
+            _ => return Some(most),
+        };
+        Some(share(trained, *factor))
     }
 
     /// The lengths of the answer: the longest first.
@@ -224,7 +256,7 @@ impl Question<'_> {
             let sentence = "the model has no experts for `--enable-expert-parallel`".to_owned();
             return Some(Refusal { kind: RefusalKind::NoExperts, sentence });
         }
-        let most = self.model.max_positions.filter(|most| self.settings.max_len.is_some_and(|said| said > *most));
+        let most = self.longest_len().filter(|most| self.settings.max_len.is_some_and(|said| said > *most));
         if let Some(most) = most.filter(|_| self.release.engine == Engine::Vllm) {
             let (asked, most) = (highwater_units::count(self.max_len()), highwater_units::count(most));
             let sentence = format!("`--max-model-len` is {asked}, and the model's own limit is {most}");

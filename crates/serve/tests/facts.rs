@@ -99,6 +99,35 @@ fn blocks_and_requests_are_those_of_the_engines_own_functions() {
 
 /// Kimi K2 with 46.80 GiB printed 715,072 tokens, and eight times as many with eight context-parallel ranks.
 #[test]
+fn rotations_that_are_stretched_allow_longer_sequences() {
+    let with = |fields: Value, serve: &str, flags: &[(&str, &str)]| {
+        let mut config = named("qwen3-8b");
+        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let answer = ask(&config, serve, "h200", flags);
+        (answer.max_model_len, answer.refusal.map(|refusal| refusal.kind))
+    };
+    let stretched = |method: &str| json!({"max_position_embeddings": 32_768, "rope_scaling": {"rope_type": method, "factor": 4.0, "original_max_position_embeddings": 32_768}});
+    assert_eq!(with(stretched("yarn"), "vllm@0.24.0", &[]).0, 131_072);
+    assert_eq!(with(stretched("yarn"), "vllm@0.24.0", &[("max-model-len", "131072")]).1, None);
+    assert_eq!(
+        with(stretched("yarn"), "vllm@0.24.0", &[("max-model-len", "131073")]).1,
+        Some(RefusalKind::ContextBeyondModel)
+    );
+    // Newer releases take the configuration's number as the one after the stretch.
+    assert_eq!(with(stretched("yarn"), "vllm@0.30.0", &[]).0, 32_768);
+    assert_eq!(with(stretched("llama3"), "vllm@0.24.0", &[]).0, 32_768);
+    assert_eq!(with(stretched("yarn"), "sglang@0.5.23", &[]).0, 32_768);
+    let dynamic = json!({"max_position_embeddings": 32_768, "rope_parameters": {"full_attention": {"rope_type": "dynamic", "factor": 2.0}}});
+    assert_eq!(with(dynamic.clone(), "vllm@0.24.0", &[]).0, 65_536);
+    assert_eq!(with(dynamic, "sglang@0.5.23", &[]).0, 65_536);
+    // Without a flag vLLM stays within the training, and goes further if asked.
+    let long = json!({"max_position_embeddings": 131_072, "rope_scaling": {"type": "longrope", "original_max_position_embeddings": 4096}});
+    assert_eq!(with(long.clone(), "vllm@0.24.0", &[]).0, 4096);
+    assert_eq!(with(long.clone(), "vllm@0.24.0", &[("max-model-len", "131072")]), (131_072, None));
+    assert_eq!(with(long, "vllm@0.10.0", &[]).0, 131_072);
+}
+
+#[test]
 fn latent_attention_is_not_divided_but_by_context_parallelism() {
     let flags = [("tensor-parallel-size", "8"), ("kv-cache-memory-bytes", "46.80GiB")];
     let mut config = named("deepseek-v3");

@@ -494,6 +494,8 @@ fn without_gap(region: &Region, blocks: &[Held], settings: &Settings) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use highwater_allocator::TorchVersion;
+
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -521,7 +523,14 @@ mod tests {
         modules: &[Vec<u64>],
         told: &FxHashMap<usize, bool>,
     ) -> Found {
-        parameters(held, Ground { regions, settings: &Settings::default() }, wanted, orders, modules, told)
+        parameters(
+            held,
+            Ground { regions, settings: &Settings::new(TorchVersion::v2(11)) },
+            wanted,
+            orders,
+            modules,
+            told,
+        )
     }
 
     #[test]
@@ -529,8 +538,9 @@ mod tests {
         let mut held = Vec::new();
         let regions = [region(1 << 30, 64)];
         blocks(&mut held, regions[0].address, &[9, 9, 9]);
-        let usual = Settings::default();
-        let larger = Settings { large_segment_bytes: 64 * MIB, ..Settings::default() };
+        let usual = Settings::new(TorchVersion::v2(11));
+        let mut larger = usual.clone();
+        larger.large_segment_bytes = 64 * MIB;
         assert_eq!(lie_as_when_made(&held, Ground { regions: &regions, settings: &usual }), [false; 3]);
         assert_eq!(lie_as_when_made(&held, Ground { regions: &regions, settings: &larger }), [true; 3]);
     }
@@ -641,6 +651,8 @@ mod tests {
     #[test]
     fn nothing_is_asked_of_nothing() {
         assert!(found_of(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_parameter.is_empty());
-        assert!(lie_as_when_made(&[], Ground { regions: &[], settings: &Settings::default() }).is_empty());
+        assert!(
+            lie_as_when_made(&[], Ground { regions: &[], settings: &Settings::new(TorchVersion::v2(11)) }).is_empty()
+        );
     }
 }

@@ -411,8 +411,8 @@ mod tests {
         let sizes: Vec<u64> = moved.iter().map(|mib| mib * MIB).collect();
         let orders = [Order { parameters: sizes.clone(), moved: sizes }];
         let settings = Settings::new(TorchVersion::v2(11));
-        let roles = rehearse(&play(), &orders, &settings, &[region(0, 20), region(64, 20)], held);
-        (0..held.len()).map(|index| roles.get(&index).copied()).collect()
+        let found = rehearse(&play(), &orders, &settings, &[region(0, 20), region(64, 20)], held);
+        (0..held.len()).map(|index| found.roles.get(&index).copied()).collect()
     }
 
     #[test]

@@ -146,6 +146,8 @@ fn predict(order: &[u64], settings: &Settings) -> Vec<Predicted> {
 
 #[cfg(test)]
 mod tests {
+    use highwater_allocator::TorchVersion;
+
     use super::*;
 
     const KIB: u64 = 1 << 10;
@@ -164,13 +166,13 @@ mod tests {
             *wanted.entry(size).or_default() += times;
         }
         let of = |segment: Explanation| (segment.blocks, segment.is_sure);
-        explanations(&found, &wanted, &[order], &Settings::default()).into_iter().map(of).collect()
+        explanations(&found, &wanted, &[order], &Settings::new(TorchVersion::v2(11))).into_iter().map(of).collect()
     }
 
     #[test]
     fn what_fits_goes_into_the_least_hole() {
         let order = [700, 800, 900, 100, 300, 1200];
-        let predicted = predict(&order.map(|size| size * KIB), &Settings::default());
+        let predicted = predict(&order.map(|size| size * KIB), &Settings::new(TorchVersion::v2(11)));
         let of_kib =
             |(total, sizes): &Predicted| (total / KIB, sizes.iter().map(|size| size / KIB).collect::<Vec<_>>());
         let predicted: Vec<_> = predicted.iter().map(of_kib).collect();
