@@ -167,7 +167,7 @@ describe.skipIf(!existsSync(CALCULATOR))('the calculator', () => {
     await page.locator('input[type=file]').setInputFiles(bad);
     const problem = page.locator('.results [role=alert]');
     await problem.waitFor();
-    expect(await problem.innerText()).toContain('is not a safetensors file that can be read');
+    expect(await problem.innerText()).toContain('is not a readable safetensors file');
     expect(await problem.innerText()).toContain('1152921504606846976');
     expect([...calculator.said, ...again.said, ...lost.said]).toEqual([]);
     await context.close();

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 pub use exports::*;
 
 fn malformed(what: &str, why: impl Display) -> Problem {
-    Problem::new(format!("the {what} is none that can be read")).because(why)
+    Problem::new(format!("the {what} cannot be read")).because(why)
 }
 
 /// Answers a request.
@@ -150,8 +150,8 @@ mod tests {
             said(json!({"model": {"config": {"hidden_size": -1}}})),
             "`config.json` does not describe a model that can be estimated"
         );
-        assert_eq!(said(json!([])), "the request is none that can be read");
-        assert_eq!(said(json!({"batch": 1})), "the model is none that can be read");
+        assert_eq!(said(json!([])), "the request cannot be read");
+        assert_eq!(said(json!({"batch": 1})), "the model cannot be read");
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let model: Value = serde_json::from_str(&described("config.json", config, config.len() as u64)).unwrap();
         assert_eq!(answer(&json!({"model": model}))["family"], "llama");
         let problem: Value = serde_json::from_str(&described("a.gguf", b"GG", 2)).unwrap();
-        assert_eq!(problem["error"], "`a.gguf` is not a GGUF file that can be read");
+        assert_eq!(problem["error"], "`a.gguf` is not a readable GGUF file");
         assert!(problem["causes"][0].as_str().unwrap().contains("ends within its header"));
     }
 }
