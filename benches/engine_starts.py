@@ -91,7 +91,7 @@ def main() -> None:
             text = started(program, folder, options.graphs)
             expected = forecast(options.highwater, folder, options.gpu, version, options.graphs)
         cache, tokens = number("Available KV cache memory:", text), number("GPU KV cache size:", text)
-        ended = re.search(r"It ended by (.*?)\. This is", text.replace("\n", " "))
+        ended = re.search(r"It ended with (.*?)\. This is", text.replace("\n", " "))
         end = "started" if re.search("^started$", text, re.MULTILINE) else ended[1] if ended else text.strip().splitlines()[-1]
         theirs = expected["kv_cache_bytes"]
         assert isinstance(theirs, int)

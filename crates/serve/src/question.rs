@@ -77,7 +77,7 @@ impl Question<'_> {
         self.settings.max_len.or_else(|| self.usual_len()).or_else(|| self.longest_len()).unwrap_or(2048)
     }
 
-    /// The longest sequence if nobody says, where that is shorter than the longest that the engine takes.
+    /// The default of the longest sequence, if it is shorter than the longest that the engine accepts.
     ///
     /// # Source
     /// vLLM, `_get_and_verify_max_len` of `config/model.py` since 0.11.1.
@@ -87,7 +87,7 @@ impl Question<'_> {
         stretch.original
     }
 
-    /// The longest sequence that the engine takes: that of the configuration, or of its stretched rotations.
+    /// The longest sequence that the engine accepts: the configuration's, or that of its stretched rotations.
     ///
     /// # Source
     /// vLLM, `_get_and_verify_max_len` of 0.6.4 to 0.33. `SGLang`, `get_context_length` of 0.5.23.

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(by_age(&made), made.map(|segment| segment.0));
     }
 
-    /// A trainer whose optimizer makes its state in its constructor: the model is larger than what is told by distance alone.
+    /// A trainer whose optimizer allocates its state in its constructor: distance alone does not separate a model of this size from it.
     #[test]
     fn what_lies_below_the_hole_without_a_gap_is_older_than_it() {
         let made = [
