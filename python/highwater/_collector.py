@@ -54,7 +54,7 @@ class Collection:
 
 
 class Watcher(Protocol):
-    """Who wants to know."""
+    """An observer of the finds."""
 
     def types(self) -> list[type]:
         """The types of tensors, exactly."""

@@ -49,7 +49,7 @@ class SnapshotError(ValueError):
 def _again(
     kind: type[SnapshotError], message: str, details: dict[str, object]
 ) -> SnapshotError:
-    """Makes an exception again that comes out of a pickle, as from a worker process."""
+    """Restores an exception from a pickle, as from a worker process."""
     return kind(message, **details)  # type: ignore[arg-type]
 
 

@@ -65,7 +65,7 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], below: str
 
 
 def _printable(text: str) -> str:
-    """Names come from the file: none may move the cursor."""
+    """Names come from the file, and must not move the cursor."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -1,4 +1,4 @@
-"""This process's place in a job of many processes, as its launcher says, and the manifest that is written of it."""
+"""This process's place in a job of many processes, as its launcher says, and the manifest that describes it."""
 
 from __future__ import annotations
 

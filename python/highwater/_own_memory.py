@@ -58,7 +58,7 @@ class OwnMemory:
         return None if handle is None else self._bytes(handle)
 
     def used_on(self, index: int) -> int | None:
-        """The memory of the GPU of that number which anybody uses, without what the driver keeps for itself.
+        """The memory of the GPU of that number in use by any process, without the driver's own.
 
         ``None`` also where the GPU is divided (MIG): CUDA then has an instance for a device, and the number is that of the whole.
         """

@@ -1,6 +1,6 @@
 """How one object refers to another, in the words of a program: attributes, items, local variables.
 
-The objects are garbage that the collector handed over, so none of their code runs here: no ``__getattr__``, no property, no ``repr``.
+The objects are garbage from the collector, so none of their code runs here: no ``__getattr__``, no property, no ``repr``.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ class Snapshot:
         entries = sum(device["entries"] for device in report["devices"])
         devices = ", ".join(str(device) for device in self.devices) or "none"
         text = f"{self._name}: {entries:,} entries, device {devices}: {report['verdict']}"
-        # Names come from the file: none may move the cursor.
+        # Names come from the file, and must not move the cursor.
         return f"<highwater.Snapshot {''.join(c if c.isprintable() else '?' for c in _line(text))}>"
 
     def _known(self) -> dict[str, Any]:

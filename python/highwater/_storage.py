@@ -79,7 +79,7 @@ class Place:
         return [f"{self.protocol}://{path}" for path in sorted(shown)]
 
     def open(self) -> BinaryIO:
-        """The file, to be read from its begin."""
+        """The file, opened for reading at its beginning."""
         if self.is_remote:
             return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
         return open(self.path, "rb")

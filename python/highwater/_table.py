@@ -156,7 +156,7 @@ class Table(Mapping[str, "NDArray[Any]"]):
 
 
 def _cell(name: str, value: Any) -> html.Cell:
-    """A value for the eye: addresses in hexadecimal, bytes in binary units with the exact number beside."""
+    """A value to read: addresses in hexadecimal, bytes in binary units with the exact number beside them."""
     if value is None:
         return html.Cell("")
     if isinstance(value, str):

@@ -71,12 +71,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default="highwater.pickle",
         help="the file to write, or a directory; under torchrun one file per rank [default: %(default)s, or rank0.pickle]",
     )
-    parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="how many entries are kept")
+    parser.add_argument("--max-entries", type=int, metavar="N", default=None, help="number of entries to keep")
     parser.add_argument(
         "--stacks",
         choices=["python", "all", "none"],
         default="python",
-        help="which frames are recorded [default: %(default)s]",
+        help="frames to record [default: %(default)s]",
     )
     parser.add_argument(
         "--driver", action="store_true", help="also record the driver's allocations, of every library of the process"

@@ -119,7 +119,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _check_options(marker: pytest.Mark) -> None:
     unknown = sorted(set(marker.kwargs) - set(OPTIONS))
     if unknown or marker.args or not marker.kwargs:
-        what = f"`{unknown[0]}` is no budget" if unknown else "budgets are named"
+        what = f"`{unknown[0]}` is not a budget" if unknown else "each budget needs its name"
         raise pytest.UsageError(f"gpu_memory: {what}; known: {', '.join(OPTIONS)}")
     alone = sorted({"growth", "cycles"} & set(marker.kwargs)) if "dryrun" in marker.kwargs else []
     if alone:

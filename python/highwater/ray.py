@@ -210,8 +210,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders, patterns or addresses")
     parser.add_argument("--ray", required=True, metavar="ADDRESS", help="the cluster: `auto`, `local` or `ray://host:10001`")
     parser.add_argument("--format", choices=["text", "json"], default="text")
-    parser.add_argument("-o", "--output", metavar="OUT", help="write the tables here, too")
-    parser.add_argument("--force", action="store_true", help="replace tables that are there")
+    parser.add_argument("-o", "--output", metavar="OUT", help="also write the tables here")
+    parser.add_argument("--force", action="store_true", help="replace existing tables")
     parser.add_argument("--memory", default="4GiB", metavar="SIZE", help="memory of a task (default: 4GiB)")
     asked = parser.parse_args(arguments)
     try:

@@ -129,7 +129,7 @@ describe('keys', () => {
   });
 
   it('m at both ends measures a stretch, and says what it did', async () => {
-    expect(await page.innerText('aside')).toContain('Shift-drag to measure a stretch');
+    expect(await page.innerText('aside')).toContain('Shift-drag to measure a range');
     const [from, to] = [await viewer.place(0.3, 0.5), await viewer.place(0.45, 0.5)];
     await page.mouse.move(from.x, from.y);
     await page.keyboard.press('m');

@@ -9,7 +9,7 @@ it('stacks over time weigh what the flame graph weighs, and zoom the time axis',
   const viewer = await Viewer.open(browser, `${server.address}#range=370..600`);
   const {page} = viewer;
   const weight = () => page.getAttribute('.subject b', 'title');
-  await page.click('.range >> text=stacks of this stretch');
+  await page.click('.range >> text=stacks of this range');
   await page.waitForSelector('.plot.flame canvas');
   await expect.poll(() => page.innerText('.subject')).toContain('allocated in entries 370 to 599');
   const all = await weight();

@@ -85,7 +85,7 @@ impl Unit {
 pub struct Iteration {
     /// Its entries.
     pub entries: Range<usize>,
-    /// Whether it was recorded from its begin to its end.
+    /// Whether it was recorded from beginning to end.
     pub is_complete: bool,
     /// The highest totals in it.
     pub peak: Totals,
@@ -189,7 +189,8 @@ pub(crate) fn unit(iterations: &Iterations, outline: &Outline, lifetimes: &Lifet
 /// Ranges of entries, and whether each is complete.
 type Ranges = Vec<(Range<usize>, bool)>;
 
-/// The ranges of the first source that has any. Where modules run or autograd does, a repetition in the trace is one of layers or
+/// The ranges of the first source that has any. Where modules run or autograd does, a repetition in the trace is one
+/// of layers or
 /// of parameters, and no iteration.
 fn found(
     snapshot: &Snapshot,
@@ -246,7 +247,8 @@ fn step_ends(outline: &Outline) -> Vec<usize> {
     steps.chunks_exact(turn).map(|turn| turn[turn.len() - 1].entries.end).collect()
 }
 
-/// Iterations of a program that updates its parameters by hand: from one pass to the next, or to the last of those that take turns.
+/// Iterations of a program that updates its parameters by hand: from one pass to the next, or to the last of those
+/// that take turns.
 fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Ranges {
     let passes = passes(outline);
     let Some(first) = passes.first() else { return Vec::new() };

@@ -1,4 +1,5 @@
-//! Many recordings in one command: which files they are of, what each is, and what becomes of those that cannot be read.
+//! Many recordings in one command: which files they are of, what each is, and what becomes of those that cannot be
+//! read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -120,7 +121,7 @@ impl Job {
         work(&Recording::new(id, &analysis))?;
         Ok(snapshot.cut.as_ref().map(|cut| UnreadView {
             file: id.file.clone(),
-            reason: format!("it is incomplete, and read as far as it goes: {}", cut.reason),
+            reason: format!("it is incomplete, and was read as far as possible: {}", cut.reason),
         }))
     }
 
@@ -156,7 +157,8 @@ impl Job {
         Ok(say_unread(&unread))
     }
 
-    /// Writes each recording to its target: how many, their bytes, and the files that could not be read, or not to their end.
+    /// Writes each recording to its target: how many, their bytes, and the files that could not be read, or not to
+    /// their end.
     fn in_parallel(&self, targets: &[Target<'_>]) -> anyhow::Result<(usize, u64, Vec<UnreadView>)> {
         let next = AtomicUsize::new(0);
         let done = Mutex::new((0, 0, Vec::new()));

@@ -33,7 +33,7 @@ pub struct ComparisonView {
     pub device: u32,
     /// The device of the first file and that of the other.
     pub devices: [u32; 2],
-    /// Everything that was recorded, but for `snapshot` entries.
+    /// Everything that was recorded, except `snapshot` entries.
     pub events: StreamDiffView,
     /// The program's requests, without segments and their mapping.
     pub requests: StreamDiffView,
@@ -45,7 +45,7 @@ pub struct ComparisonView {
 pub struct StreamDiffView {
     /// Whether both are the same to the last event.
     pub equal: bool,
-    /// Whether both are the same as far as the shorter goes.
+    /// Whether both are the same up to the end of the shorter.
     pub continued: bool,
     /// Events of each file.
     pub counts: [usize; 2],

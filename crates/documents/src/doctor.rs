@@ -11,7 +11,7 @@ use crate::{Document, Format, Version};
 pub struct DoctorView {
     format: Format<Self>,
     version: Version<Self>,
-    /// The GPUs as `highwater-top` has them; null if none can be asked.
+    /// The GPUs as `highwater-top` has them; null if the driver does not answer.
     pub gpus: Option<Sample>,
     /// Why there are none.
     pub absence: Option<String>,
@@ -50,7 +50,7 @@ pub struct Setting {
     pub variable: &'static str,
     /// Its value.
     pub value: String,
-    /// Whether it decides; another variable may hide it, or PyTorch refuse it.
+    /// Whether it takes effect: another variable may override it, or PyTorch may refuse it.
     pub is_used: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Setting {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It does not work, or not as is meant.
+    /// Something does not work, or not as intended.
     Problem,
     /// It could be better.
     Advice,

@@ -34,13 +34,16 @@ pub struct DryrunView<'a> {
     pub peak: Option<PeakView>,
     /// Every process that used the GPU; the first is explained.
     pub processes: &'a [Process],
-    /// The peaks with segments at other addresses; absent if they are the same wherever the driver puts segments, or cannot be known.
+    /// The peaks with segments at other addresses; absent if they are the same wherever the driver puts segments, or
+    /// cannot be known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<AddressesView>,
-    /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing, or was chosen.
+    /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing,
+    /// or was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<Vec<AgainView<'a>>>,
-    /// The processes of a run in which few elements of unknown masks are set, experts are chosen unevenly and scaled gradients always
+    /// The processes of a run in which few elements of unknown masks are set, experts are chosen unevenly and scaled
+    /// gradients always
     /// overflow; absent if the sizes of nothing were assumed, or if assumptions were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub few: Option<Vec<AgainView<'a>>>,
@@ -73,11 +76,11 @@ impl Document for DryrunView<'_> {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
-    /// How the command line calls it.
+    /// Its name on the command line.
     pub key: &'static str,
-    /// How its maker calls it.
+    /// The vendor's name for it.
     pub name: &'static str,
-    /// Its memory, as it was imagined.
+    /// Its memory, as imitated.
     pub memory_bytes: u64,
     /// Whether dry runs on this GPU were compared with the real one.
     pub proven: bool,
@@ -89,7 +92,7 @@ pub struct CardView {
 pub struct AgainView<'a> {
     /// Its number.
     pub pid: u32,
-    /// Which it is of several.
+    /// Its number among several processes.
     pub rank: Option<u32>,
     /// How it ended.
     pub how: Ending,
@@ -120,7 +123,7 @@ pub struct PeakView {
     pub requested_bytes: u64,
     /// In blocks that tensors own.
     pub allocated_bytes: u64,
-    /// Allocated, or freed and awaiting another stream.
+    /// Allocated, or freed but still in use by another stream.
     pub active_bytes: u64,
     /// Held from the driver.
     pub reserved_bytes: u64,

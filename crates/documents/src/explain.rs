@@ -53,7 +53,7 @@ pub struct ExplainView<'a> {
     /// Why there is no forecast beside an engine's numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_forecast: Option<String>,
-    /// Why it is, of the first failure.
+    /// The cause of the first failure.
     pub diagnosis: DiagnosisView,
     /// The parts of the device's memory at the first failure.
     pub shares: Vec<ShareView>,
@@ -157,8 +157,10 @@ pub struct ProcessView {
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiagnosisView {
-    /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`,
-    /// `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`, `engine-share`; of a
+    /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`,
+    /// `private-pools`,
+    /// `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`,
+    /// `engine-share`; of a
     /// kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or `fits` if nothing fails.
     pub cause: &'static str,
     /// Causes that contribute.
@@ -179,9 +181,9 @@ pub struct DiagnosisView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitView {
-    /// So much was held.
+    /// The lower bound: this much was reserved.
     pub at_least_bytes: u64,
-    /// So much was refused.
+    /// The upper bound: this much was refused.
     pub at_most_bytes: u64,
 }
 
@@ -281,7 +283,8 @@ pub struct FailureExplainedView<'a> {
 
 /// What failed in a recording, and what to change: `None` where no request failed.
 ///
-/// `replayed` gives what the simulator is asked about the first device on which something failed; without it, the numbers alone
+/// `replayed` gives what the simulator is asked about the first device on which something failed; without it, the
+/// numbers alone
 /// tell, which takes no time.
 pub fn explain<'a, 'r>(
     analysis: &Analysis<'a>,
@@ -398,7 +401,8 @@ impl<'a> ExplainView<'a> {
         view
     }
 
-    /// That nothing fails with so much memory; `reason` is why that may not be so. A recording that ends at an error does
+    /// That nothing fails with so much memory; `reason` is why that may not be so. A recording that ends at an error
+    /// does
     /// not hold the whole run, so it proves of nothing that it fits.
     pub fn fits(&mut self, memory: Memory, ends_at_error: bool, reason: Option<String>) {
         let place = match memory {

@@ -9,12 +9,12 @@ use crate::report::{DeviceView, GrowthView, IterationView};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ViewerPlaceView {
-    /// The words of the button that leads there.
+    /// The words on the button that leads there.
     pub words: &'static str,
     /// The view: `timeline`, `state`, `segments`, `stacks` or `what-if`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["timeline", "state", "segments", "stacks", "what-if"])))]
     pub view: &'static str,
-    /// The entry to stand at.
+    /// The entry to show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u32>,
     /// The entries to select.

@@ -17,7 +17,7 @@ pub struct RanksView {
     pub parallel: Vec<&'static str>,
     /// The number of ranks of the job, if a manifest or a file gives it; there may be fewer files.
     pub world_size: Option<u32>,
-    /// Every rank, by its number; several devices of one process are a rank each.
+    /// Every rank, by its number; each device of a process counts as a rank.
     pub ranks: Vec<RankView>,
     /// Ranks that hold about as much of the same, largest first; a rank that is an outlier is in a group of its own.
     pub groups: Vec<GroupView>,
@@ -91,7 +91,7 @@ pub struct BecauseView {
     pub r#where: Option<String>,
     /// Bytes more than the median rank; negative if fewer.
     pub delta_bytes: i64,
-    /// It in words.
+    /// The cause in words.
     pub sentence: String,
     /// Call sites that differ for this cause, largest difference first.
     pub call_sites: Vec<SiteDeltaView>,
@@ -185,7 +185,8 @@ pub struct FirstFailureView {
     pub requested_bytes: u64,
     /// Ranks that failed later, or at a time that cannot be compared.
     pub others: usize,
-    /// How ranks were put in order: `clock` for clocks of one host, `iterations` for clocks set by common iterations, or
+    /// How ranks were put in order: `clock` for clocks of one host, `iterations` for clocks set by common iterations,
+    /// or
     /// `unknown`.
     pub ordered_by: &'static str,
 }

@@ -167,7 +167,9 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-simulate",
         1,
-        "`requests`, `ends_at_error` and `short_name` of a card are new; where `ends_at_error` is true, `cards` of a fit is empty. `fidelity.first_difference` is that of `highwater-verify`: `device` and `recorded` are new, `predicted` is \
+        "`requests`, `ends_at_error`, `short_name` of a card and `card_total_bytes` of a run are new; where \
+         `ends_at_error` is true, `cards` of a fit is empty. `fidelity.first_difference` is that of \
+         `highwater-verify`: `device` and `recorded` are new, `predicted` is \
          null rather than absent where a replay could not go on, and has no address for an `oom`.",
     ),
     change(

@@ -36,7 +36,7 @@ struct DeviceView<'a> {
     requested_bytes: u64,
     /// In blocks that tensors own.
     allocated_bytes: u64,
-    /// Allocated, or freed and awaiting another stream.
+    /// Allocated, or freed but still in use by another stream.
     active_bytes: u64,
     /// Held from the driver.
     reserved_bytes: u64,
@@ -57,7 +57,7 @@ struct SegmentView<'a> {
     requested_bytes: u64,
     /// In its blocks that tensors own.
     allocated_bytes: u64,
-    /// Allocated, or freed and awaiting another stream.
+    /// Allocated, or freed but still in use by another stream.
     active_bytes: u64,
     /// In its free blocks.
     free_bytes: u64,
@@ -100,7 +100,7 @@ struct BlockView<'a> {
 pub struct Usage {
     /// In blocks that tensors own.
     pub allocated_bytes: u64,
-    /// Allocated, or freed and awaiting another stream.
+    /// Allocated, or freed but still in use by another stream.
     pub active_bytes: u64,
     /// Requested by the program, in active blocks.
     pub requested_bytes: u64,

@@ -102,7 +102,7 @@ pub struct ServeTermView {
     pub forecast: f64,
     /// By the log.
     pub printed: f64,
-    /// Whether both are bytes; numbers else.
+    /// Whether both are bytes; otherwise they are numbers.
     pub is_bytes: bool,
 }
 

@@ -35,7 +35,8 @@ pub struct SimulateView<'a> {
     /// Why the program may differ from the recorded one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub premise: Option<String>,
-    /// Whether a request failed in the recording: the requests after it are unknown, so a run that serves all recorded requests does not
+    /// Whether a request failed in the recording: the requests after it are unknown, so a run that serves all recorded
+    /// requests does not
     /// prove that the program fits.
     pub ends_at_error: bool,
     /// The answer, if neither settings nor a capacity were given.
@@ -55,7 +56,7 @@ pub struct SimulateView<'a> {
     pub sites: Vec<SiteView<'a>>,
     /// The cost of each `empty_cache()`.
     pub empty_caches: Vec<EmptyCacheView>,
-    /// The largest block that could be had, over time.
+    /// The largest block that could have been allocated, over time.
     pub largest_block: Vec<LargestView>,
     /// Reserved memory over time, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +70,8 @@ impl Document for SimulateView<'_> {
 
 /// Reserved bytes over the recording: a step function of its entries.
 ///
-/// Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded settings reserves the
+/// Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded
+/// settings reserves the
 /// recorded bytes, at every entry.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -110,6 +112,9 @@ pub struct RunView<'a> {
     /// The GPU, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
+    /// The total memory of that GPU. The CUDA context takes the difference to `capacity_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card_total_bytes: Option<u64>,
     /// `fits`, where every recorded request is served, or `oom`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["fits", "oom"])))]
     pub outcome: &'static str,
@@ -173,7 +178,7 @@ pub struct PinningView<'a> {
     pub bytes: u64,
     /// Whether the request would have taken their place; else memory would have gone back to the driver.
     pub in_place: bool,
-    /// Whether certainly no fewer do.
+    /// Whether fewer are certainly not enough.
     pub is_smallest: bool,
     /// By call site, the largest first.
     pub call_sites: Vec<PinningSiteView<'a>>,
@@ -224,7 +229,8 @@ pub struct FitView {
     pub num_alloc_retries: u64,
     /// Reserved memory without a limit.
     pub ample_reserved_bytes: u64,
-    /// Whether it fits each size of card; none where the recording ends at an error, which proves of no card that the program fits.
+    /// Whether it fits each size of card; none where the recording ends at an error, which proves of no card that the
+    /// program fits.
     pub cards: Vec<CardView>,
 }
 
@@ -232,11 +238,11 @@ pub struct FitView {
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardView {
-    /// The gigabytes on the box.
+    /// The nominal gigabytes.
     pub gigabytes: u32,
     /// The GPU of that size with the least memory, by its driver's name.
     pub name: &'static str,
-    /// As people call it: `RTX 4060`.
+    /// Its common name, such as `RTX 4060`.
     pub short_name: &'static str,
     /// Its memory.
     pub total_bytes: u64,
@@ -258,10 +264,10 @@ pub struct VerdictView {
     /// The settings that it recommends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conf: Option<String>,
-    /// The memory that it speaks of.
+    /// The memory that the answer is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
-    /// Bytes still free of that.
+    /// Bytes of it that stay free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_bytes: Option<u64>,
     /// The peak of live memory.
@@ -325,7 +331,7 @@ pub struct EmptyCacheView {
     pub saved_bytes: i64,
 }
 
-/// The largest block that could be had.
+/// The largest block that could have been allocated.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LargestView {
@@ -394,6 +400,10 @@ impl<'a> RunView<'a> {
             conf: conf.to_owned(),
             capacity_bytes: memory.capacity_bytes(),
             card: card.map(str::to_owned),
+            card_total_bytes: match memory {
+                Memory::Card { total_bytes, .. } if card.is_some() => Some(total_bytes),
+                Memory::Card { .. } | Memory::Limit(_) | Memory::Ample => None,
+            },
             outcome: if run.outcome.fits() { "fits" } else { "oom" },
             oom_entry,
             peak_allocated_bytes: run.peak_allocated_bytes(),

@@ -46,7 +46,7 @@ pub struct EntryView<'a> {
     pub entry: u32,
     /// PyTorch's word, such as `alloc`.
     pub action: &'a str,
-    /// Absent for an `oom`, which is about none.
+    /// Absent for an `oom`, which has no address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
     /// Bytes of the block or segment.
@@ -127,7 +127,8 @@ impl<'a> Selected<'a> {
             .filter(move |&(id, ref entry)| accepts(id, entry))
     }
 
-    /// The entries that are shown: the accepted ones up to the limit. The text and the JSON are written from these, one at a time.
+    /// The entries that are shown: the accepted ones up to the limit. The text and the JSON are written from these,
+    /// one at a time.
     pub fn shown(self) -> impl Iterator<Item = EntryView<'a>> + use<'a> {
         self.matching().take(self.limit).map(move |(id, entry)| self.view(id, &entry))
     }

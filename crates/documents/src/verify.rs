@@ -69,7 +69,7 @@ pub struct FidelityView<'a> {
     pub first_difference: Option<DifferenceView<'a>>,
 }
 
-/// Where a replay parts from its recording.
+/// The point where a replay diverges from its recording.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DifferenceView<'a> {
@@ -91,7 +91,7 @@ pub struct DifferenceView<'a> {
 pub struct EntryView<'a> {
     /// PyTorch's word, such as `alloc`.
     pub action: &'a str,
-    /// Absent for an `oom`, which is about none.
+    /// Absent for an `oom`, which has no address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
     /// Bytes of the block or segment.

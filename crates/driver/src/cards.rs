@@ -11,7 +11,7 @@ pub struct Card {
     pub name: &'static str,
     /// Its other names.
     aliases: &'static [&'static str],
-    /// The gigabytes on the box.
+    /// The nominal gigabytes.
     pub gigabytes: u32,
     /// The total that the driver reports: less than the nominal gigabytes if error correction takes its part.
     pub memory_bytes: u64,
@@ -31,7 +31,8 @@ pub struct Card {
 
 const MIB: u64 = 1 << 20;
 
-/// `hundredths`: the memory in hundredths of a GiB, as out-of-memory messages of these cards print it: they say no more.
+/// `hundredths`: the memory in hundredths of a GiB, as out-of-memory messages of these cards print it: they say no
+/// more.
 #[expect(clippy::too_many_arguments, reason = "a row of the table below")]
 const fn card(
     key: &'static str,
@@ -61,9 +62,12 @@ const fn card(
 /// The GPUs, by the nominal gigabytes and then by the reported memory.
 ///
 /// # Source
-/// Memory: out-of-memory messages that users of these cards have posted; the H200's and the H100's are measured, the RTX 5090's is
-/// what its maker says. The RTX 4080's (16,049 MiB) and the RTX PRO 6000's (97,250 MiB) are also what `torch.cuda.get_device_properties`
-/// printed. A GB10 shares its memory with the processor: drivers have reported 119.70, 121.63 and 121.69 GiB, and the least is here.
+/// Memory: out-of-memory messages that users of these cards have posted; the H200's and the H100's are measured, the
+/// RTX 5090's is
+/// what its maker says. The RTX 4080's (16,049 MiB) and the RTX PRO 6000's (97,250 MiB) are also what
+/// `torch.cuda.get_device_properties`
+/// printed. A GB10 shares its memory with the processor: drivers have reported 119.70, 121.63 and 121.69 GiB, and the
+/// least is here.
 /// Multiprocessors, caches and buses: the makers' data sheets and architecture papers; compute
 /// capabilities: NVIDIA's list "CUDA GPU compute capability".
 pub static CARDS: &[Card] = &[
@@ -190,7 +194,8 @@ impl Card {
         Self::keys().collect::<Vec<_>>().join(", ")
     }
 
-    /// One GPU of each size, the one with the least memory: a run that fits on it fits on the others. Sizes without a reported
+    /// One GPU of each size, the one with the least memory: a run that fits on it fits on the others. Sizes without a
+    /// reported
     /// total are left out.
     pub fn smallest_of_each_size() -> impl Iterator<Item = &'static Card> {
         CARDS.chunk_by(|a, b| a.gigabytes == b.gigabytes).map(|cards| &cards[0]).filter(|card| card.reported)
@@ -212,7 +217,7 @@ mod tests {
         let mut names: Vec<String> = Vec::new();
         for card in CARDS {
             assert!(card.memory_bytes < u64::from(card.gigabytes) << 30, "{}: less than on the box", card.key);
-            for name in [card.key, card.name].iter().chain(card.aliases) {
+            for name in [card.key, card.name, card.short_name()].iter().chain(card.aliases) {
                 assert_eq!(Card::named(name), Some(card), "{name}");
             }
             let mut own: Vec<String> =

@@ -152,7 +152,7 @@ impl Choice for DType {
 
 impl Choice for Quantisation {
     const ALL: &'static [(&'static str, Quantisation, &'static str)] =
-        &[("nf4", Quantisation::Nf4, ""), ("nf4-double", Quantisation::Nf4Double, "Its scales quantised, too")];
+        &[("nf4", Quantisation::Nf4, ""), ("nf4-double", Quantisation::Nf4Double, "Quantise its scales too")];
 }
 
 impl Choice for TorchRelease {

@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
-    /// How the model is called.
+    /// The model's name.
     pub model: String,
     /// Its family.
     pub family: String,
@@ -52,7 +52,7 @@ pub struct Estimate {
     pub phases: Vec<PhasePeak>,
     /// Live memory at the peak, by the categories of the report.
     pub breakdown: Breakdown,
-    /// The same in detail, largest first.
+    /// The terms of the peak, largest first.
     pub terms: Vec<Term>,
     /// The error band of the estimate.
     pub error_band: ErrorBand,
@@ -147,7 +147,7 @@ pub struct Term {
     pub count: u64,
     /// All of them together.
     pub bytes: u64,
-    /// How the bytes come about: count × sizes × bytes of a number.
+    /// The formula of the bytes: count × sizes × bytes of a number.
     pub formula: String,
 }
 
@@ -155,9 +155,9 @@ pub struct Term {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBand {
-    /// The requested peak is believed to be no less.
+    /// The requested peak is expected to be at least this.
     pub low_bytes: u64,
-    /// And no more.
+    /// The requested peak is expected to be at most this.
     pub high_bytes: u64,
     /// The larger deviation, in percent.
     pub percent: f64,
@@ -166,7 +166,8 @@ pub struct ErrorBand {
 }
 
 impl Estimate {
-    /// The estimate of an architecture of which only sums are known: its phases, terms and error band are still to come.
+    /// The estimate of an architecture of which only sums are known: its phases, terms and error band are still to
+    /// come.
     pub(crate) fn of_sums(architecture: &Architecture, sums: Sums) -> Estimate {
         Estimate {
             model: architecture.name.clone(),
@@ -277,7 +278,8 @@ fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
 /// What cuBLAS works in: one for each thread that multiplies, and cuBLASLt's beside it where products have biases.
 ///
 /// # Source
-/// `spec/memory-formulas.md` section 9: 32 MiB on compute capability 9.0, else 8,519,680 bytes; torch 2.11 keeps one for the forward
+/// `spec/memory-formulas.md` section 9: 32 MiB on compute capability 9.0, else 8,519,680 bytes; torch 2.11 keeps one
+/// for the forward
 /// and one for the backward thread, 2.15 gives it back.
 fn workspaces(setup: &Setup, architecture: &Architecture) -> Vec<u64> {
     let one = if setup.platform.compute_capability == (9, 0) { 32 * MIB } else { 8_519_680 };
@@ -539,7 +541,7 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
         ("offload", setup.offload != Offload::None),
     ];
     for (name, _) in of_pipelines.iter().filter(|(_, is_given)| *is_given) {
-        all.push(format!("`--{name}` is for pipelines of diffusers: it changes nothing here"));
+        all.push(format!("`--{name}` only affects pipelines of diffusers"));
     }
     if let Some(quantization) = &architecture.quantization {
         all.push(match architecture.quantization_in(setup) {
@@ -564,7 +566,8 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
             all.push("the loss is the mean of the logits: this head is estimated without labels".to_owned());
         }
         all.push(
-            "`zero_grad()` sets gradients to `None`; no padding, so attention gets no mask but a sliding window's"
+            "`zero_grad()` sets gradients to `None`; no padding, so the only attention mask is that of a sliding \
+             window"
                 .to_owned(),
         );
     }
@@ -582,8 +585,7 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     }
     if architecture.family == "gemma2" && setup.attention != Attention::Eager {
         all.push(
-            "the soft cap on attention's scores is left out, as `sdpa` does; with `--attention eager` it is there"
-                .to_owned(),
+            "the soft cap on attention scores is left out, as in `sdpa`; `--attention eager` includes it".to_owned(),
         );
     }
     all

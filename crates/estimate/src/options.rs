@@ -1,5 +1,7 @@
-//! The options of an estimate, each declared once: the request, the command line with its help, the JSON of the calculator and
-//! of Python, the calculator's form, the checks between options and the list in `docs/estimate.md` follow from this table.
+//! The options of an estimate, each declared once: the request, the command line with its help, the JSON of the
+//! calculator and
+//! of Python, the calculator's form, the checks between options and the list in `docs/estimate.md` follow from this
+//! table.
 //!
 //! A new option is a row of [`OPTIONS`], and what [`Request::setup`] makes of it.
 
@@ -51,7 +53,8 @@ pub enum Kind {
     Count,
     /// A number from 0 to 1.
     Share,
-    /// One of these words, each with what it means where the word does not say it. Some options take other spellings, too.
+    /// One of these words, each with what it means where the word does not say it. Some options take other spellings,
+    /// too.
     Words(fn() -> Vec<(&'static str, &'static str)>),
 }
 
@@ -198,7 +201,7 @@ options! {
         needs "lora-rank";
     /// Dropout before the adapters
     "lora-dropout" lora_dropout: f64 = 0.0, field(Group::Lora, "dropout").only("train"), needs "lora-rank";
-    /// Keep the frozen weights in 4 bits (`QLoRA`)
+    /// Store the frozen weights in 4 bits (`QLoRA`)
     "quantise" quantise: Option<Quantisation> = None, field(Group::Lora, "frozen weights").or("as they are").only("train"),
         needs "lora-rank";
     /// The GPU: it decides kernels and workspaces

@@ -167,7 +167,7 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
     let parameters = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.parameters));
     let mut estimate = Estimate::of_sums(architecture, Sums { parameters, peak, workspace, reserved });
     estimate.assumptions.push(format!(
-        "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
+        "an image of {} × {}; each convolution copies its input, as cuDNN's kernels do",
         sides[0], sides[1]
     ));
     Estimate {

@@ -41,16 +41,16 @@ pub enum RequestError {
     #[error("unknown option `--{0}`")]
     NoOption(String),
     /// Two options exclude each other.
-    #[error("`--{0}` and `--{1}` exclude each other")]
+    #[error("`--{0}` and `--{1}` cannot be used together")]
     Both(&'static str, &'static str),
     /// An option means nothing without another.
     #[error("`--{0}` needs `--{1}`")]
     Needs(&'static str, &'static str),
     /// Weights that are quantised are not quantised again.
-    #[error("`--quantise` is for weights that are not quantised yet: the checkpoint is {0}")]
+    #[error("`--quantise` needs weights that are not quantised yet: the checkpoint is {0}")]
     QuantisedAlready(String),
     /// The answer is more than any machine has.
-    #[error("this needs more than an exbibyte")]
+    #[error("the result exceeds an exbibyte")]
     TooMuch,
 }
 
@@ -70,7 +70,8 @@ impl Explained for RequestError {
 }
 
 impl Request {
-    /// Reads a request from JSON: the options by their names, numbers and flags as such or as text, as somebody typed them. What
+    /// Reads a request from JSON: the options by their names, numbers and flags as such or as text, as somebody typed
+    /// them. What
     /// is not there, or null, is as on the command line.
     ///
     /// # Errors
@@ -109,7 +110,8 @@ impl Request {
         Ok(())
     }
 
-    /// The type of the weights: as said, else as the model's publisher has it. Under autocast they are float32, or there would be
+    /// The type of the weights: as said, else as the model's publisher has it. Under autocast they are float32, or
+    /// there would be
     /// nothing to cast.
     fn dtype_of(&self, architecture: &Architecture) -> DType {
         let configured = architecture

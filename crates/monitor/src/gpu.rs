@@ -84,8 +84,8 @@ fn sentence(what: &str, error: &NvmlError, is_part: bool) -> String {
         NvmlError::ResetRequired => "the GPU needs a reset before it can be used: `nvidia-smi --gpu-reset`".to_owned(),
         NvmlError::NotSupported if is_part => format!("{what}: the driver reports it only for the whole GPU"),
         NvmlError::NotSupported if what == "memory" => {
-            "memory: this GPU has none of its own, it shares the processor's: total and use are the machine's, by `/proc/meminfo`, and \
-             the processes below use part of it for the GPU"
+            "memory: this GPU has none of its own, it shares the processor's: total and use are the machine's, from \
+             `/proc/meminfo`, and the processes below use part of it for the GPU"
                 .to_owned()
         }
         NvmlError::NotSupported => format!("{what}: this GPU does not report it"),
@@ -107,7 +107,8 @@ fn add_all(processes: &mut Vec<ProcessSample>, told: &[ProcessInfo], kind: Proce
 
 /// Adds a process, or what more is told of one that is there.
 ///
-/// One that computes and draws is in both lists with the same bytes; one in several parts of a GPU is in one list several
+/// One that computes and draws is in both lists with the same bytes; one in several parts of a GPU is in one list
+/// several
 /// times, each with its own.
 fn add(processes: &mut Vec<ProcessSample>, told: &ProcessInfo, kind: ProcessKind) {
     let bytes = match told.used_gpu_memory {

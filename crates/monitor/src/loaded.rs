@@ -1,4 +1,4 @@
-//! Facts from the system about a process that does not say itself how it uses its memory.
+//! Facts from the system about a process that does not report how it uses its memory.
 
 use std::io::{self, ErrorKind};
 
@@ -28,10 +28,11 @@ pub(crate) fn loaded(maps: io::Result<String>, user: Option<&str>) -> Loaded {
     } else if has_driver || !libraries.is_empty() {
         format!(
             "a CUDA context takes up to {context} of its memory; it has not loaded PyTorch, and other programs do not say how they use the \
-             rest: `nsys profile --cuda-memory-usage=true` records it, and `highwater report` reads that"
+             rest: `nsys profile --cuda-memory-usage=true` records it, and `highwater report` reads its file"
         )
     } else {
-        "it has no CUDA library loaded: it draws, or its code is inside the program; only the driver's total is known"
+        "it has no CUDA library loaded: it uses graphics, or CUDA is linked into the program; only the driver's \
+         total is known"
             .to_owned()
     };
     Loaded { libraries, unknown }
@@ -46,10 +47,12 @@ fn hidden(kind: ErrorKind, user: Option<&str>) -> String {
                 .to_owned()
         }
         (ErrorKind::PermissionDenied, Some(user)) => format!(
-            "it belongs to {user}: its libraries are not to be seen, and only the driver's total is known. Run `highwater top` as {user} or \
+            "it belongs to {user}: its libraries cannot be seen, and only the driver's total is known. Run \
+             `highwater top` as {user} or \
              as root"
         ),
-        _ => "its libraries are not to be seen, and only the driver's total is known. Run `highwater top` as root".to_owned(),
+        _ => "its libraries cannot be seen, and only the driver's total is known. Run `highwater top` as \
+             root".to_owned(),
     }
 }
 

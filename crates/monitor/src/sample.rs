@@ -30,7 +30,7 @@ pub struct Driver {
 pub struct GpuSample {
     /// The driver's number, which `CUDA_VISIBLE_DEVICES` may make another in a program.
     pub index: u32,
-    /// Which part of that GPU this is, if it is one.
+    /// Its part of that GPU in MIG mode, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<MigPart>,
     /// Its product's name.
@@ -109,7 +109,7 @@ pub struct Bar1 {
     pub used_bytes: u64,
 }
 
-/// The part of the last sampling period, of the driver's choice, in which something ran.
+/// The share of the driver's last sampling period in which something ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Utilization {
@@ -129,15 +129,15 @@ pub struct Power {
     pub limit_mw: Option<u32>,
 }
 
-/// Errors of the memory since the driver was loaded.
+/// Memory errors since the driver was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ecc {
-    /// Whether they are looked for.
+    /// Whether error correction is on.
     pub is_enabled: bool,
-    /// Mended; `None` where they are not counted.
+    /// Corrected errors; `None` if they are not counted.
     pub corrected: Option<u64>,
-    /// Not mended: a program may have computed with wrong values.
+    /// Uncorrected errors: a program may have computed with wrong values.
     pub uncorrected: Option<u64>,
 }
 
@@ -154,20 +154,20 @@ pub struct ProcessSample {
     pub bytes: Option<u64>,
     /// Its user.
     pub user: Option<String>,
-    /// Its command line; `None` if it is not to be seen from here.
+    /// Its command line; `None` if it is not visible from here.
     pub command: Option<String>,
-    /// How PyTorch uses that memory, where the process says it.
+    /// How PyTorch uses that memory, if the process reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch: Option<TorchSplit>,
-    /// Why there is no split although the process has a socket.
+    /// Why there is no split, although the process has a socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch_note: Option<String>,
-    /// Facts from the system, where the process does not answer itself.
+    /// Facts from the system, if the process itself does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded: Option<Loaded>,
 }
 
-/// Facts from the system about a process that does not say itself how it uses its memory.
+/// Facts from the system about a process that does not report how it uses its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -241,15 +241,15 @@ pub struct TorchSplit {
     pub cached_bytes: u64,
     /// The CUDA context of each process.
     pub context_bytes: u64,
-    /// Taken by libraries and for kernels as they are first used.
+    /// Memory of libraries, and of kernels when they are first used.
     pub libraries_bytes: u64,
-    /// None of these: another allocator in the process.
+    /// None of these: another allocator in the process uses it.
     pub unexplained_bytes: u64,
     /// The peak of allocated memory since the last sample, from PyTorch's own statistics.
     pub peak_allocated_bytes: u64,
     /// The highest reserved bytes since the last sample.
     pub peak_reserved_bytes: u64,
-    /// Libraries in the process that take memory beside PyTorch's.
+    /// Libraries in the process that allocate memory outside PyTorch.
     pub libraries: Vec<String>,
     /// Notes on these numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]

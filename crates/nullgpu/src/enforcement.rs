@@ -1,7 +1,9 @@
-//! Has the kernel hold what the sandbox's library cannot see: programs that are linked statically, and system calls of a program's
+//! Has the kernel hold what the sandbox's library cannot see: programs that are linked statically, and system calls of
+//! a program's
 //! own.
 //!
-//! Landlock needs no rights and no unsafe code. It restricts the thread that asks, and every process that this thread starts from
+//! Landlock needs no rights and no unsafe code. It restricts the thread that asks, and every process that this thread
+//! starts from
 //! then on.
 
 use std::path::Path;
@@ -13,11 +15,11 @@ use serde::Serialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Enforcement {
-    /// Nothing outside was written, made, renamed or removed by any process of the run.
+    /// No process of the run wrote, created, renamed or removed anything outside.
     Enforced {
-        /// The version of the kernel's Landlock, as far as it is known here.
+        /// The version of the kernel's Landlock, up to the newest one known here.
         landlock: u32,
-        /// Whether that holds for cutting files short, too: since version 3, Linux 6.2.
+        /// Whether that also holds for truncating files: since version 3, Linux 6.2.
         truncation: bool,
     },
     /// Nothing.
@@ -33,7 +35,8 @@ impl Default for Enforcement {
     }
 }
 
-/// Lets this thread, and what it starts, write only below `directory`, in `/dev`, and to standard error. It can never get more rights
+/// Lets this thread, and what it starts, write only below `directory`, in `/dev`, and to standard error. It can never
+/// get more rights
 /// again, by `sudo` say.
 #[cfg(target_os = "linux")]
 pub(crate) fn restrict_thread(directory: &Path) -> Enforcement {

@@ -12,7 +12,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outside {
-    /// Files and directories that were looked at.
+    /// Files and directories that were checked.
     pub looked_at: u64,
     /// Files whose content, mode, owner or times have changed since the run began, through any program. Sorted by
     /// path.
@@ -22,7 +22,8 @@ pub struct Outside {
 /// More files are not looked at.
 const LOOKED_AT_MAX: u64 = 200_000;
 
-/// Looks at directories and at what is in them, except for the directory of the run, and for the files that standard output and
+/// Looks at directories and at what is in them, except for the directory of the run, and for the files that standard
+/// output and
 /// standard error go to.
 pub(crate) fn look(directories: &BTreeSet<PathBuf>, run: &Path, begun: SystemTime) -> Outside {
     let mut outside = Outside::default();

@@ -104,7 +104,7 @@ pub struct Process {
     pub pid: u32,
     /// Its `sys.argv`.
     pub arguments: Vec<String>,
-    /// Which it is of several.
+    /// Its number among several processes.
     pub rank: Option<u32>,
     /// Their number.
     pub world_size: Option<u32>,
@@ -128,18 +128,18 @@ pub struct Process {
     pub snapshot: PathBuf,
     /// PyTorch's own peaks.
     pub devices: Vec<Peaks>,
-    /// The first allocation that there was no memory for.
+    /// The first allocation that failed for lack of memory.
     pub failed: Option<Failure>,
-    /// Reads of values that are not known.
+    /// Reads of unknown values.
     #[serde(default)]
     pub reads: Vec<Read>,
     /// The assumptions about unknown values.
     #[serde(default)]
     pub assumed: Vec<Read>,
-    /// Whether the size of something was assumed, by a mask or by the choice of experts, for which another is as good.
+    /// Whether a size was assumed, from a mask or a choice of experts, that could as well be another.
     #[serde(default)]
     pub could_differ: bool,
-    /// The last read of a value that is not known before it failed; absent if there was none.
+    /// The last read of an unknown value before it failed; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_read: Option<Read>,
     /// Whether `torch.compile` was at work.
@@ -148,10 +148,10 @@ pub struct Process {
     /// Whether `torch.backends.cudnn.benchmark` was on at the end.
     #[serde(default)]
     pub benchmarked: bool,
-    /// Modules that the program imported which compute on the processor here, and on the GPU elsewhere.
+    /// Imported modules that compute on the processor here, but on the GPU in a real run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_gpu: Vec<String>,
-    /// Whether memory would be free later if streams finished later, in a run in which they finish at once.
+    /// Whether later streams would free memory later, in a run where streams finish at once.
     #[serde(default)]
     pub timing_decides: bool,
     /// Its peak in the host's memory.
@@ -274,7 +274,8 @@ impl Process {
 impl Run<'_> {
     /// Runs the program; its processes leave their files in `directory`, a directory of this user's own.
     ///
-    /// What is loaded into them is kept in `cache` from run to run, if that is this user's own too ([`own_directory::make`]), else it is
+    /// What is loaded into them is kept in `cache` from run to run, if that is this user's own too
+    /// ([`own_directory::make`]), else it is
     /// made in `directory`. What the program prints goes to standard error, unless it is silent.
     ///
     /// # Errors
@@ -405,7 +406,8 @@ impl Run<'_> {
     }
 }
 
-/// Triton is told where the driver is. What it compiles, and Inductor chooses, is for this run only: a real card's choices are
+/// Triton is told where the driver is. What it compiles, and Inductor chooses, is for this run only: a real card's
+/// choices are
 /// found in the same caches.
 fn compiler_variables(stubs: &Path, directory: &Path) -> [(&'static str, PathBuf); 3] {
     [

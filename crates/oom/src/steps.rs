@@ -151,7 +151,7 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     let needed = at_error.max(situation.needs_bytes.unwrap_or(0)).max(beyond);
     let fraction = situation.capacity_bytes.filter(|&capacity| needed < capacity).map(|capacity| {
         let percent = needed.saturating_mul(100).div_ceil(capacity);
-        if percent >= 100 { String::new() } else { format!("; 0.{percent:02} is the least that is enough") }
+        if percent >= 100 { String::new() } else { format!("; the least that is enough is 0.{percent:02}") }
     });
     let change = match situation.backend {
         Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (no limit: the system may swap or stall)".to_owned(),
@@ -395,7 +395,7 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     let step = Step::new(
         "look-at-device",
-        "run it again, and watch who uses the GPU's memory meanwhile",
+        "run it again, and watch which processes use the GPU's memory",
         "if the same request fails with the same memory free, the limit is the driver's or the partition's, and no setting of PyTorch \
          moves it",
     );
@@ -421,8 +421,8 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             format!("one tensor of {} cannot fit on a GPU with {}, whatever the settings", size(tried), size(capacity))
         }
         (Some(tried), None) => format!(
-            "no GPU has {}: most often attention in full, whose memory grows with the square of the tokens (an old torch, or no fused \
-             kernel for this GPU), or a wrong shape",
+            "no GPU has {}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
+             or no fused kernel for this GPU), or a wrong shape",
             size(tried)
         ),
         _ => "no GPU has an exbibyte: print the shape before the line of the traceback".to_owned(),
@@ -458,7 +458,7 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
         Some(Purpose::Optimize) => step(
             "smaller-optimizer",
             "reduce the optimizer's memory: its state in 8 bits, sharded or on the CPU, and no temporary copies of all parameters at once; \
-             a smaller batch helps only as far as its peak was there",
+             a smaller batch helps only as far as the peak depends on it",
         )
         .with("fused=True or foreach=False (torch.optim), optim=\"adamw_8bit\", ZeRO or FSDP"),
         Some(Purpose::Generate) => step(
@@ -498,8 +498,9 @@ fn of_webui() -> [Step; 2] {
     );
     let smaller = Step::new(
         "shrink",
-        "lower the resolution, the factor of the hires fix or the batch size, and use attention that needs less",
-        "activations grow with the number of pixels, and attention in full with its square",
+        "lower the resolution, the factor of the hires fix or the batch size, and use attention that needs less \
+         memory",
+        "activations grow with the number of pixels, and full attention with its square",
     );
     [
         offload.with("--medvram (SDXL: --medvram-sdxl), or --lowvram, in COMMANDLINE_ARGS"),

@@ -182,7 +182,7 @@ pub struct NvmlSample {
 pub struct Work {
     /// On which device.
     pub device: i32,
-    /// `kernels`, or which way memory was copied.
+    /// `kernels`, or the direction of the copy.
     pub what: String,
     /// Their number.
     pub count: u64,
@@ -221,7 +221,8 @@ struct File<'a> {
     events: Columns,
 }
 
-/// The events by columns. `time_ns` and `address` are differences from the event before. `device`, `thread`, `stack`, `python` and
+/// The events by columns. `time_ns` and `address` are differences from the event before. `device`, `thread`, `stack`,
+/// `python` and
 /// `extra` are pairs: a value, and how many events have it.
 #[derive(Default, Serialize, Deserialize)]
 struct Columns {
@@ -363,7 +364,8 @@ impl Recording {
         self.about.python.get(event.python as usize)
     }
 
-    /// The function of the library that asked: the last one on its way out of that library, which is the one that was called.
+    /// The function of the library that asked: the last one on its way out of that library, which is the one that was
+    /// called.
     pub fn function(&self, event: &Event) -> Option<&str> {
         let is_plumbing = |site: &&Site| self.about.libraries.get(site.0 as usize).is_none_or(|path| is_between(path));
         let mut frames = self.sites(event).iter().skip_while(is_plumbing);

@@ -185,7 +185,7 @@ pub struct Site {
 pub struct SiteBytes {
     /// Which one.
     pub site: Site,
-    /// It in words.
+    /// The cause in words.
     pub place: String,
     /// Its bytes.
     pub bytes: u64,
@@ -202,7 +202,7 @@ pub struct SiteBytes {
 pub struct Growing {
     /// Which one.
     pub site: Site,
-    /// It in words.
+    /// The cause in words.
     pub place: String,
     /// Requested bytes left behind in all counted iterations.
     pub bytes: u64,
@@ -483,7 +483,8 @@ fn largest_first(counts: FxHashMap<u64, u64>) -> Vec<(u64, u64)> {
     counts
 }
 
-/// The iteration with the highest peak: the one that decides how much memory the rank needs. The first is only it where there is no
+/// The iteration with the highest peak: the one that decides how much memory the rank needs. The first is only it
+/// where there is no
 /// other, for it also makes what stays.
 fn heaviest(device: &DeviceAnalysis<'_>) -> Option<(usize, Range<usize>)> {
     let rows = &device.iterations.rows;

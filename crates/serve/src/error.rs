@@ -33,7 +33,7 @@ pub enum ServeError {
     OtherQuantization(String, String),
     /// The checkpoint is not quantised, and the method does not quantise at load.
     #[error(
-        "`--quantization {0}` needs a checkpoint that is quantised so: the configuration has no `quantization_config`"
+        "`--quantization {0}` needs a checkpoint quantised with it: the configuration has no `quantization_config`"
     )]
     NotQuantized(String),
     /// A flag has a value that it does not take.
@@ -57,7 +57,7 @@ pub enum ServeError {
         instead: Option<&'static str>,
     },
     /// This release of the engine has no such flag.
-    #[error("{engine} {version} does not have `--{name}`: it came with {since}")]
+    #[error("{engine} {version} does not have `--{name}`: {since} added it")]
     NotYet {
         /// The engine.
         engine: Engine,
@@ -69,7 +69,7 @@ pub enum ServeError {
         since: String,
     },
     /// This release of vLLM has only the newer engine.
-    #[error("vllm {0} does not have the older engine, V0: it ended with 0.10")]
+    #[error("vllm {0} does not have the older engine, V0: 0.10 was its last release")]
     NoV0(String),
     /// The engine does not serve this kind of model.
     #[error("{0} does not serve `{1}`: {2}")]
@@ -81,7 +81,7 @@ pub enum ServeError {
     #[error("the command line behind `--` {0}")]
     Command(String),
     /// A need cannot be read.
-    #[error("`--need {0}` is not a need")]
+    #[error("`--need {0}` does not give requests and their length")]
     BadNeed(String),
 }
 

@@ -1,4 +1,5 @@
-//! The flags of engines that decide about memory, each declared once: the command line, a pasted command line, the JSON of Python and
+//! The flags of engines that decide about memory, each declared once: the command line, a pasted command line, the
+//! JSON of Python and
 //! the list in `docs/serve.md` follow from this table.
 //!
 //! # Source
@@ -267,7 +268,7 @@ flags! {
         settings.text_only = flag.limits(value)?.iter().all(|limit| *limit == 0);
         Ok(())
     };
-    "skip-mm-profiling" [] V, Some(Version::new(0, 10, 1)), "", "Do not profile the encoder of images", switch!(skips_images, true);
+    "skip-mm-profiling" [] V, Some(Version::new(0, 10, 1)), "", "Do not profile the image encoder", switch!(skips_images, true);
     "enable-dp-attention" [] S, None, "", "Attention in the data-parallel replicas, on their share of the ranks", switch!(attention_replicas, true);
     "mem-fraction-static" [] S, None, "SHARE", "Share of the free memory for weights and cache", share!(memory_share);
     "context-length" [] S, None, "N", "The longest sequence", count!(max_len);
@@ -395,8 +396,7 @@ impl Flag {
     }
 
     fn cache_type(&self, value: &str) -> Result<CacheType, ServeError> {
-        CacheType::named(value)
-            .ok_or_else(|| self.bad(value, "a cache type that is known, such as auto, fp8, f16, q8_0, q4_0"))
+        CacheType::named(value).ok_or_else(|| self.bad(value, "a known cache type, such as auto, fp8, f16, q8_0, q4_0"))
     }
 }
 

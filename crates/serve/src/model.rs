@@ -1,4 +1,5 @@
-//! A model as an engine holds it: each layer's cache, its weights, and the sizes that the profile run depends on. All of it is
+//! A model as an engine holds it: each layer's cache, its weights, and the sizes that the profile run depends on. All
+//! of it is
 //! `highwater-estimate`'s reading of the configuration, seen from the engine's side.
 
 use highwater_estimate::read::{Counted, Model as Described, configuration, from_config_value};
@@ -90,7 +91,8 @@ impl Stretch {
 /// The type that an engine computes in.
 ///
 /// # Source
-/// vLLM, `vllm/config/model.py`, `_get_and_verify_dtype`: `auto` takes the checkpoint's own type, and 16 bits for float32.
+/// vLLM, `vllm/config/model.py`, `_get_and_verify_dtype`: `auto` takes the checkpoint's own type, and 16 bits for
+/// float32.
 ///
 /// # Errors
 /// If engines do not compute in it.
@@ -118,8 +120,10 @@ pub struct Loading<'a> {
 /// A configuration as it is with `--quantization`.
 ///
 /// # Source
-/// vLLM, `vllm/config/model.py`, `_verify_quantization` (a checkpoint's own method must be the same), `layers/quantization/fp8.py` (an
-/// unquantised checkpoint is cast, but for the head), `layers/quantization/bitsandbytes.py` (nf4 without double quantisation).
+/// vLLM, `vllm/config/model.py`, `_verify_quantization` (a checkpoint's own method must be the same),
+/// `layers/quantization/fp8.py` (an
+/// unquantised checkpoint is cast, but for the head), `layers/quantization/bitsandbytes.py` (nf4 without double
+/// quantisation).
 fn quantized(config: &Value, method: Option<&str>) -> Result<Value, ServeError> {
     // Kernels and spellings of one method.
     let plain = |method: &str| {
@@ -154,10 +158,12 @@ fn quantized(config: &Value, method: Option<&str>) -> Result<Value, ServeError> 
     Ok(config)
 }
 
-/// How many times the positions of the model its table of rotations has: four where positions have three axes, for the length of videos.
+/// How many times the positions of the model its table of rotations has: four where positions have three axes, for the
+/// length of videos.
 ///
 /// # Source
-/// vLLM 0.7 to 0.24, `MRotaryEmbedding`: `cache_max_position_num`. Qwen3.5 9B and Qwen2.5-VL 7B print 0.1 GiB more than their weights.
+/// vLLM 0.7 to 0.24, `MRotaryEmbedding`: `cache_max_position_num`. Qwen3.5 9B and Qwen2.5-VL 7B print 0.1 GiB more
+/// than their weights.
 fn positions_of_table(kind: &str) -> u64 {
     let has_axes =
         ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v"].iter().any(|family| kind.starts_with(family));
@@ -168,7 +174,8 @@ impl Model {
     /// Reads a configuration as the engine loads it.
     ///
     /// # Errors
-    /// If a size is missing or nonsense, the quantisation is unknown or another than the flag's, or the model generates no text.
+    /// If a size is missing or nonsense, the quantisation is unknown or another than the flag's, or the model
+    /// generates no text.
     pub fn read(name: &str, config: &Value, loading: Loading<'_>) -> Result<Model, ServeError> {
         let element_bytes = element_bytes(loading.dtype)?;
         let config = quantized(config, loading.quantization)?;
@@ -197,7 +204,7 @@ impl Model {
         if let Some(counted) = &files.counted {
             if files.is_gguf && counted.bytes == 0 && counted.parameters > 0 {
                 return Err(ServeError::Config(format!(
-                    "`{name}` has tensors of a type that is not known here: its weights cannot be counted"
+                    "`{name}` has tensors of an unknown type: its weights cannot be counted"
                 )));
             }
             model.weigh(counted, files.is_gguf, loading);
@@ -205,7 +212,8 @@ impl Model {
         Ok(model)
     }
 
-    /// Takes the weights' bytes from the header of their files, layer by layer, where the engine loads them as they are.
+    /// Takes the weights' bytes from the header of their files, layer by layer, where the engine loads them as they
+    /// are.
     fn weigh(&mut self, counted: &Counted, is_gguf: bool, loading: Loading<'_>) {
         let is_cast = self.element_bytes == 4 || counted.dtype == Some(DType::Float32) && !is_gguf;
         if counted.bytes == 0 || counted.layers.is_empty() || loading.quantization.is_some() || is_cast {
@@ -235,7 +243,7 @@ impl Model {
     fn of(name: &str, architecture: &Architecture, config: &Value, element_bytes: u64) -> Result<Model, ServeError> {
         if let Body::Unknown(_) = &architecture.body {
             return Err(ServeError::Config(format!(
-                "the layers of `{}` are not known: the cache cannot be computed",
+                "the layers of `{}` are unknown: the cache cannot be computed",
                 crate::version::short(&architecture.name)
             )));
         }

@@ -2,7 +2,8 @@
 //!
 //! # Source
 //! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
-//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels. Its pools have a place for every layer, also for those that use the
+//! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels. Its pools have a place for every layer, also for
+//! those that use the
 //! keys and values of an earlier one (Gemma 3n and 4): only `models/` reads `num_kv_shared_layers`.
 
 use highwater_estimate::LayerCache;
@@ -30,8 +31,10 @@ const CONTEXT: u64 = 600 * MIB;
 const CONTEXT_SHARED: u64 = 7580 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
-/// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache` of 0.5.5 and 0.5.9
-/// against 0.5.3. A flag says their number or share; without common prefixes there is one for each request, if a flag says how many run.
+/// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache`
+/// of 0.5.5 and 0.5.9
+/// against 0.5.3. A flag says their number or share; without common prefixes there is one for each request, if a flag
+/// says how many run.
 const STATES_SHARE_SINCE: Version = Version::new(0, 5, 5);
 const STATES_TO_CACHE: f64 = 0.9;
 /// States without that share.
@@ -133,15 +136,16 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
         account.unchecked.push("data-parallel attention was compared with one log, and is 3 % off there".to_owned());
     }
     if question.shares_memory() {
-        account.unchecked.push("the GPU shares the host's memory, of which other programs may have more".to_owned());
+        account.unchecked.push("the GPU shares the host's memory, and other programs may use more of it".to_owned());
     }
     if ranks > 1 {
-        account.unchecked.push("NCCL's buffers between ranks are taken as 1 GiB".to_owned());
+        account.unchecked.push("NCCL's buffers between ranks are assumed to take 1 GiB".to_owned());
     }
     account
 }
 
-/// Since when the budget counts the indexer's keys of sparse attention, and the scales and wider rotated part of its latent in 8 bits: until
+/// Since when the budget counts the indexer's keys of sparse attention, and the scales and wider rotated part of its
+/// latent in 8 bits: until
 /// then they come out of the slack.
 ///
 /// # Source
@@ -254,7 +258,8 @@ fn usual_fraction(question: &Question<'_>) -> f64 {
 /// By how much an encoder of images lowers the share: the more, the larger it is beside ViT-L.
 ///
 /// # Source
-/// `adjust_mem_fraction_for_vlm` of 0.5.9. It looks for `num_hidden_layers`, which Qwen's encoders do not have, and takes 24 then.
+/// `adjust_mem_fraction_for_vlm` of 0.5.9. It looks for `num_hidden_layers`, which Qwen's encoders do not have, and
+/// takes 24 then.
 fn beside_encoder(question: &Question<'_>) -> f64 {
     const LAYERS: u64 = 24;
     const HIDDEN: u64 = 1024;

@@ -2,7 +2,8 @@
 //!
 //! # Source
 //! V1: `vllm/v1/worker/gpu_worker.py`, `vllm/v1/worker/gpu_model_runner.py` (profile run), `vllm/utils/mem_utils.py`,
-//! `vllm/v1/core/kv_cache_utils.py`, `vllm/engine/arg_utils.py` (defaults). V0: `vllm/worker/worker.py`, `vllm/config.py`.
+//! `vllm/v1/core/kv_cache_utils.py`, `vllm/engine/arg_utils.py` (defaults). V0: `vllm/worker/worker.py`,
+//! `vllm/config.py`.
 
 mod outside;
 mod profile;
@@ -30,13 +31,17 @@ const GIB: u64 = 1 << 30;
 
 /// Since when windows and states have groups of their own.
 const GROUPS_SINCE: Version = Version::new(0, 9, 2);
-/// Since when printed tokens are concurrency times length: `vllm/v1/core/kv_cache_utils.py` of 0.20.2; 0.20.0 prints blocks.
+/// Since when printed tokens are concurrency times length: `vllm/v1/core/kv_cache_utils.py` of 0.20.2; 0.20.0 prints
+/// blocks.
 const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 20, 2);
-/// Until when V1 takes 1,024 sequences on every GPU; then only on large ones. `vllm/engine/arg_utils.py` of 0.7.3 against 0.8.5.
+/// Until when V1 takes 1,024 sequences on every GPU; then only on large ones. `vllm/engine/arg_utils.py` of 0.7.3
+/// against 0.8.5.
 const MANY_SEQUENCES_UNTIL: Version = Version::new(0, 8, 0);
-/// Since when a batch is no larger than the sequences that it holds, and the other way round: `vllm/engine/arg_utils.py` of 0.11.2.
+/// Since when a batch is no larger than the sequences that it holds, and the other way round:
+/// `vllm/engine/arg_utils.py` of 0.11.2.
 const FITS_BATCHES_SINCE: Version = Version::new(0, 11, 1);
-/// Since when the buffers of adapters are in the weights. Until then they were allocated between two measurements, and counted nowhere:
+/// Since when the buffers of adapters are in the weights. Until then they were allocated between two measurements, and
+/// counted nowhere:
 /// `vllm/worker/model_runner.py`, `load_model` of 0.7.3 against 0.8.5.
 const ADAPTERS_COUNT_SINCE: Version = Version::new(0, 8, 0);
 /// Releases whose V0 rounds a token's latent up to 256 bytes: `_align_cache` of `vllm/worker/cache_engine.py` of 0.7.3.
@@ -55,7 +60,8 @@ struct Filled {
     memory_share: f64,
 }
 
-/// GPUs that get large batches by default: from 70 GiB on, but for the A100 and the GB10. `vllm/engine/arg_utils.py` of 0.33 names the
+/// GPUs that get large batches by default: from 70 GiB on, but for the A100 and the GB10. `vllm/engine/arg_utils.py`
+/// of 0.33 names the
 /// GB10; before, it is small because the driver does not tell its total memory, as a log of 0.13 shows.
 fn is_large(question: &Question<'_>) -> bool {
     let is_small = |key: &str| key.starts_with("a100") || key == "gb10";
@@ -256,11 +262,13 @@ fn drafted(question: &Question<'_>) -> Vec<LayerCache> {
     last.into_iter().cycle().take(usize::try_from(drafting_layers(question)).unwrap_or(0)).collect()
 }
 
-/// Bytes of what drafts on a rank: a model's own; else those of the last layer with such a cache, and a product of two hidden states, or of
+/// Bytes of what drafts on a rank: a model's own; else those of the last layer with such a cache, and a product of two
+/// hidden states, or of
 /// three with a head for EAGLE.
 ///
 /// # Source
-/// vLLM, `vllm/model_executor/models/qwen3_5_mtp.py` and `llama_eagle3.py`; published EAGLE 3 drafters have 32,000 entries.
+/// vLLM, `vllm/model_executor/models/qwen3_5_mtp.py` and `llama_eagle3.py`; published EAGLE 3 drafters have 32,000
+/// entries.
 fn drafter_weights(question: &Question<'_>, of: impl Fn(&Weight) -> u64) -> u64 {
     const EAGLE_ENTRIES: u64 = 32_000;
     let (model, ranks) = (question.model, question.settings.tp());
@@ -317,9 +325,12 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
 /// How much larger experts in MXFP4 become when their kernels' sizes are rounded up.
 ///
 /// # Source
-/// vLLM 0.13, `vllm/model_executor/layers/quantization/mxfp4.py`, `get_mxfp4_backend` and `create_weights`: the hidden size to 256. With
-/// Marlin also the width to 128: as in 0.10, and later on GPUs for which Triton's kernels are not made, which are those before the H100
-/// and after the B200. With `FlashInfer`'s on a B200 the width to 256. gpt-oss-20b prints 13.47 GiB on an H100 in 0.11 and 13.72 on an A100
+/// vLLM 0.13, `vllm/model_executor/layers/quantization/mxfp4.py`, `get_mxfp4_backend` and `create_weights`: the hidden
+/// size to 256. With
+/// Marlin also the width to 128: as in 0.10, and later on GPUs for which Triton's kernels are not made, which are
+/// those before the H100
+/// and after the B200. With `FlashInfer`'s on a B200 the width to 256. gpt-oss-20b prints 13.47 GiB on an H100 in 0.11
+/// and 13.72 on an A100
 /// in 0.19, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
 fn expert_padding(question: &Question<'_>, ranks: u64) -> f64 {
     let model = question.model;
@@ -344,7 +355,8 @@ const ADDED_ENTRIES_UNTIL: Version = Version::new(0, 12, 0);
 /// Families whose embeddings and head take adapters.
 ///
 /// # Source
-/// vLLM 0.11, classes with `embedding_modules` in `vllm/model_executor/models`; Mistral and Phi 3 are Llama's class there.
+/// vLLM 0.11, classes with `embedding_modules` in `vllm/model_executor/models`; Mistral and Phi 3 are Llama's class
+/// there.
 const ADAPTED_EMBEDDINGS: &[&str] = &[
     "llama",
     "mistral",
@@ -367,10 +379,12 @@ const ADAPTED_EMBEDDINGS: &[&str] = &[
     "lfm2",
 ];
 
-/// Buffers for adapters: two matrices beside each product, and beside embeddings and head where the family's take adapters.
+/// Buffers for adapters: two matrices beside each product, and beside embeddings and head where the family's take
+/// adapters.
 ///
 /// # Source
-/// vLLM, `vllm/lora/layers/`, `create_lora_weights`: the matrix on the divided side is divided; those of the vocabulary are whole.
+/// vLLM, `vllm/lora/layers/`, `create_lora_weights`: the matrix on the divided side is divided; those of the
+/// vocabulary are whole.
 fn lora(question: &Question<'_>, weights: impl Iterator<Item = ((u64, u64), Split)>) -> u64 {
     let settings = &question.settings;
     let (model, ranks) = (question.model, settings.tp());
@@ -478,7 +492,7 @@ fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
     if question.model.has_encoder {
         let reason = match question.model.vision {
             Some(_) => {
-                "the profile run of the encoder of images follows from its source, and was compared with one log only"
+                "the profile run of the image encoder follows from its source, and was compared with one log only"
             }
             None => "the profile run of this encoder is not in the activation peak",
         };
@@ -487,18 +501,22 @@ fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
     match question.settings.drafter {
         Drafter::Nothing => {}
         Drafter::OwnLayers => {
-            account
-                .unchecked
-                .push("the layers that draft are taken as the model's last layer, twice the input".to_owned());
+            account.unchecked.push(
+                "the draft layers are assumed to be like the model's last layer, with twice the \
+                     input"
+                    .to_owned(),
+            );
         }
         Drafter::Eagle => {
-            account
-                .unchecked
-                .push("EAGLE's drafter is taken as one of the model's layers with a head of 32,000 entries".to_owned());
+            account.unchecked.push(
+                "EAGLE's drafter is assumed to be one of the model's layers with a head of 32,000 \
+                     entries"
+                    .to_owned(),
+            );
         }
         Drafter::Checkpoint => {
             let reason = match drafter(question) {
-                Some(_) => "the drafter is taken as the catalogue's model, on every rank its share",
+                Some(_) => "the drafter is assumed to be the catalogue's model, divided among the ranks",
                 None => "the drafter is not a model of the catalogue: its weights and cache are not counted",
             };
             account.unchecked.push(reason.to_owned());
@@ -511,7 +529,8 @@ fn unchecked(question: &Question<'_>, filled: &Filled, account: &mut Account) {
     }
     if host_counts(question, filled.runner) {
         account.unchecked.push(
-            "the GPU shares the host's memory, of which all that a start takes counts: two starts with the same flags differed by 3.4 GiB"
+            "the GPU shares the host's memory, so everything that a start allocates counts: two starts with the same \
+             flags differed by 3.4 GiB"
                 .to_owned(),
         );
     }

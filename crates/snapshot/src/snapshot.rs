@@ -316,7 +316,7 @@ pub struct EndTotals {
     pub requested_bytes: u64,
     /// In blocks that a tensor owns.
     pub allocated_bytes: u64,
-    /// Allocated, and awaiting free.
+    /// Allocated, or awaiting free.
     pub active_bytes: u64,
     /// Held from the driver.
     pub reserved_bytes: u64,

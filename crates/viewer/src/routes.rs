@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use highwater_answers::what_if::card;
 use highwater_documents::ranks::UnreadView;
 use highwater_units::parse_size;
 
@@ -425,10 +426,15 @@ fn question(query: Option<&str>) -> Result<WhatIf, Refusal> {
                 })?;
                 question.capacities.push(bytes);
             }
-            _ => return Err(unknown(&key, "`device`, `conf` and `capacity`")),
+            "card" => {
+                // The simulator looks it up: here an unknown one is refused before it waits for others.
+                card(&value).map_err(|problem| Refusal { status: StatusCode::BAD_REQUEST, problem })?;
+                question.cards.push(value);
+            }
+            _ => return Err(unknown(&key, "`device`, `conf`, `capacity` and `card`")),
         }
     }
-    if question.confs.len() > MAX_CHOICES || question.capacities.len() > MAX_CHOICES {
+    if question.confs.len() > MAX_CHOICES || question.capacities.len() + question.cards.len() > MAX_CHOICES {
         return Err(Refusal::malformed(format!("the request compares more than {MAX_CHOICES} settings or capacities"))
             .hint("compare fewer at a time"));
     }

@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_allocator::Memory;
 use highwater_analysis::Analysis;
+use highwater_answers::what_if::card;
 use highwater_documents::answer::{self, Question};
 use highwater_problem::{Explained as _, Problem};
 use highwater_whatif::{Progress as _, Replayed, Watch, replayable};
@@ -23,6 +24,8 @@ pub(crate) struct WhatIf {
     pub(crate) device: Option<u32>,
     pub(crate) confs: Vec<String>,
     pub(crate) capacities: Vec<u64>,
+    /// Names of cards.
+    pub(crate) cards: Vec<String>,
 }
 
 /// Answers that are kept: each is some 100 kB at most.
@@ -83,9 +86,11 @@ impl<'b, 'a> Simulator<'b, 'a> {
                 Refusal { status: StatusCode::BAD_REQUEST, problem }
             })
         });
+        let limits = asked.capacities.iter().map(|&bytes| Ok((Memory::Limit(bytes), None)));
+        let cards = asked.cards.iter().map(|name| Ok((card(name)?, Some(name.clone()))));
         let question = Question {
             confs: confs.collect::<Result<_, _>>()?,
-            memories: asked.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None)).collect(),
+            memories: limits.chain(cards).collect::<Result<_, Problem>>()?,
             with_timelines: true,
         };
         let answer = json(&answer::answer(replayed, analysis, device, &question));

@@ -20,7 +20,7 @@ pub struct Pinned {
     pub bytes: u64,
     /// Whether the request would take their place; else memory would go back to the driver.
     pub in_place: bool,
-    /// Whether certainly no fewer do.
+    /// Whether fewer are certainly not enough.
     pub is_smallest: bool,
     /// By call site, the largest first.
     pub sites: Vec<SiteTotal>,

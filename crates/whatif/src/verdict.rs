@@ -53,7 +53,7 @@ pub struct Verdict {
     pub text: String,
     /// The settings that it recommends.
     pub conf: Option<String>,
-    /// The memory that it speaks of.
+    /// The memory that the answer is about.
     pub capacity_bytes: Option<u64>,
     /// What is left of it under these settings.
     pub spare_bytes: Option<u64>,
@@ -140,7 +140,8 @@ fn recommended<'t>(rows: &[&'t Fit], own: &Fit) -> Option<&'t Fit> {
         .min_by_key(|fit| (fit.ample_reserved_bytes, fit.min_capacity_any_order_bytes))
 }
 
-/// What settings reserve without a limit, beside the recording's own: the number that users know from their own reports.
+/// What settings reserve without a limit, beside the recording's own: the number that users know from their own
+/// reports.
 fn reserved_at_the_peak(fit: &Fit, own: &Fit) -> String {
     let (bytes, own_bytes) = (size(fit.ample_reserved_bytes), size(own.ample_reserved_bytes));
     if bytes == own_bytes {

@@ -181,8 +181,8 @@ export async function reach(url: string, init?: RequestInit): Promise<Response> 
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new Problem({
-      error: 'the program that serves this page cannot be reached',
-      hint: 'if `highwater view` has ended, start it again and open the address that it prints',
+      error: 'highwater, which serves this page, cannot be reached',
+      hint: 'if `highwater view` has ended, start it again and open the address it prints',
     });
   }
   if (!response.ok) {
@@ -257,7 +257,7 @@ class PageSource implements Source {
   simulate<T>(): Promise<T> {
     return Promise.reject(
       new Problem({
-        error: 'this page is a file without the program, so it cannot simulate',
+        error: 'this page is a file without highwater, so it cannot simulate',
         hint: 'use `highwater view FILE` or `highwater simulate FILE`',
       }),
     );

@@ -2,7 +2,7 @@
 
 import {type Signal, useSignal} from '@preact/signals';
 
-/** A width in CSS pixels, and how far it can be changed. */
+/** A width in CSS pixels, and how far it can be changed. The page shows less where the window is too narrow for it. */
 export interface PanelWidth {
   readonly name: string;
   readonly width: Signal<number>;
@@ -16,7 +16,7 @@ const STEP_CSS = 24;
 
 /** The width of a panel: as it was left, or as it is at first. */
 export function usePanelWidth(name: string, initial: number, least: number): PanelWidth {
-  const width = useSignal(within(remembered(name) ?? initial, least));
+  const width = useSignal(Math.max(remembered(name) ?? initial, least));
   return {name, width, initial, least};
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// With html: leave the simulator's answers out
     #[arg(long)]
     no_what_if: bool,
-    /// With parquet: write the table of all entries, too
+    /// With parquet: also write the table of all entries
     #[arg(long)]
     entries: bool,
     #[command(flatten)]

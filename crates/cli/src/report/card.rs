@@ -18,7 +18,7 @@ pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
     if let Some(last) = sections.last_mut() {
         let kept = if driver.kept < driver.calls {
             format!(
-                "; of the first {} only the memory that they left live is in the file",
+                "; of the first {}, the file has only the memory that they left live",
                 count(driver.calls - driver.kept)
             )
         } else {
@@ -108,8 +108,8 @@ fn card(card: &CardUseView) -> Section {
     }
     if card.is_machines {
         section.line(
-            "Its memory is the machine's, of which other programs use a part, too: context, code and streams are not measured, and not part \
-             of the sum.",
+            "Its memory is the machine's, and other programs use it too: context, code and streams are not measured, \
+             and not part of the sum.",
         );
     }
     if let Some(text) = compared(&card.compared) {

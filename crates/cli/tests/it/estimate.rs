@@ -47,10 +47,10 @@ fn the_document_has_what_others_rely_on() {
 #[test]
 fn the_gpu_that_is_named_comes_first() {
     let lead = |words: &[&str]| estimate(words).1.lines().nth(2).unwrap_or_default().to_owned();
-    assert!(lead(&["llama3.1-8b", "--gpu", "RTX 4090"]).starts_with("It does not fit RTX 4090 (23.64 GiB): "));
-    assert!(lead(&["gpt2", "--gpu", "t4"]).starts_with("It fits T4 (14.56 GiB): "));
+    assert!(lead(&["llama3.1-8b", "--gpu", "RTX 4090"]).starts_with("It does not fit RTX 4090 (23.64 GiB in all): "));
+    assert!(lead(&["gpt2", "--gpu", "t4"]).starts_with("It fits T4 (14.56 GiB in all): "));
     assert!(lead(&["gpt2"]).contains("larger GPUs: "), "the usual one is among the others");
-    assert!(lead(&["gpt2", "--gpu", "t4", "--fit", "24GiB"]).starts_with("It fits 24.00 GiB"));
+    assert!(lead(&["gpt2", "--gpu", "t4", "--fit", "24GiB"]).starts_with("It fits a GPU with 24.00 GiB in all"));
 }
 
 #[test]

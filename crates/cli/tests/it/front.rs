@@ -96,6 +96,8 @@ fn a_gpu_is_known_by_the_name_on_its_box() {
         assert_eq!(said(&["estimate", "gpt2", "--gpu"], name), keyed, "{name}");
         let replayed = said(&["simulate", "linear_forward.pickle.gz", "--card"], name);
         assert!(replayed.contains("(22.92 GiB)  fits"), "{name}: {replayed}");
+        let both = format!("{name} has 23.64 GiB in all; the CUDA context takes 742.00 MiB of it.");
+        assert!(replayed.contains(&both), "{replayed}");
     }
     let unknown = command().args(["simulate", "linear_forward.pickle.gz", "--card", "RTX 9090"]).output().unwrap();
     let unknown = String::from_utf8(unknown.stderr).unwrap();

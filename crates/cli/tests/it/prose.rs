@@ -9,7 +9,7 @@ use regex::{Captures, Regex};
 use crate::run::command;
 
 /// Patterns that read as translated, with words to use instead. A space stands for any white space.
-const BANNED: [(&str, &str); 30] = [
+const BANNED: [(&str, &str); 31] = [
     (r"\b(is|are|was|were) no \w+( \w+)? (that|which) (is|are) known\b", "unknown …"),
     (r"\bthat (is|are) known of\b", "known"),
     (
@@ -46,6 +46,7 @@ const BANNED: [(&str, &str); 30] = [
     ),
     (r"\ball (of it )?that (is|was) (live|there|held|reserved|allocated)\b", "all … memory"),
     (r"\bwants? (a|an|the)\b", "needs"),
+    (r"\b(hand|hands|handed|handing) (\w+ )?over\b", "pass, exchange"),
 ];
 
 /// Free relative clauses with "what" that prose may have in a thousand words, and any short text.

@@ -41,7 +41,7 @@ pub struct Manifest {
     pub what_if_reason: Option<String>,
     /// Number of distinct frames.
     pub frames: usize,
-    /// Number of distinct stacks, the two that stand for none included.
+    /// Number of distinct stacks, including the two placeholders for a missing stack.
     pub stacks: usize,
     /// The names of other actions than PyTorch's own, which have the codes after those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -76,10 +76,10 @@ pub enum WhatIf {
     /// The server computes them.
     #[serde(rename = "live")]
     Live,
-    /// Those to the usual questions are in the page.
+    /// The page contains those to the usual questions.
     #[serde(rename = "precomputed")]
     Precomputed,
-    /// From nowhere.
+    /// There are none.
     #[serde(rename = "left out")]
     LeftOut,
 }
@@ -88,7 +88,7 @@ pub enum WhatIf {
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutView {
-    /// They are smaller than this.
+    /// All of them are smaller than this.
     pub below_bytes: u64,
     /// Their number.
     pub allocations: usize,
@@ -146,14 +146,14 @@ pub struct DeviceManifest {
     /// The names of the categories; absent if no allocation has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<String>>,
-    /// Moments of note: at most 10,000, errors first.
+    /// Notable moments: at most 10,000, errors first.
     pub marks: Vec<Mark>,
-    /// The number of further moments.
+    /// The number of further moments, which are left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub marks_left_out: usize,
     /// Annotated scopes: at most 100,000, the outermost.
     pub scopes: Vec<ScopeView>,
-    /// The number of further scopes.
+    /// The number of further scopes, which are left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub scopes_left_out: usize,
     /// The iterations.
@@ -187,7 +187,7 @@ pub struct PoolView {
     pub label: String,
 }
 
-/// A moment of note.
+/// A notable moment.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {

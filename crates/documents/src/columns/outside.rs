@@ -1,4 +1,5 @@
-//! Memory of the process on a GPU outside PyTorch, where the driver was recorded: bands over the entries, and blocks in the address space.
+//! Memory of the process on a GPU outside PyTorch, where the driver was recorded: bands over the entries, and blocks
+//! in the address space.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ pub struct OutsideView {
     pub capacity_bytes: Option<u64>,
     /// The largest sum of the owners after an entry.
     pub peak: PeakAt,
-    /// Where allocations were made, in words.
+    /// Call sites of the allocations, in words.
     pub sites: Vec<String>,
     /// Allocations without a row, the smallest: there are too many.
     #[serde(skip_serializing_if = "super::manifest::is_zero")]
@@ -110,7 +111,8 @@ pub(super) fn outside(
     Some((view, sections))
 }
 
-/// The places where blocks were made, in words, and the row of each block; one past the last for those of which nothing is known.
+/// The places where blocks were made, in words, and the row of each block; one past the last for those of which
+/// nothing is known.
 fn sites(recording: &Recording, blocks: &[Block]) -> (Vec<String>, Vec<u32>) {
     let mut rows: HashMap<(u32, u32), Option<u32>> = HashMap::new();
     let mut words: HashMap<String, u32> = HashMap::new();

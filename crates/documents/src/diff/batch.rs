@@ -3,7 +3,8 @@
 use highwater_findings::batch::{BatchFit, Covers, Ratio};
 use serde::Serialize;
 
-/// The peak by the batch: the larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch + bytes_per_unit_squared * batch²`.
+/// The peak by the batch: the larger of `floor_bytes` and `fixed_bytes + bytes_per_unit * batch +
+/// bytes_per_unit_squared * batch²`.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BatchView {
@@ -18,13 +19,14 @@ pub struct BatchView {
     pub bytes_per_unit: f64,
     /// Bytes per square of the batch; 0 where the points lie on a line.
     pub bytes_per_unit_squared: f64,
-    /// The lowest peak, whatever the batch.
+    /// The lowest possible peak, for any batch.
     pub floor_bytes: u64,
     /// The largest distance of a point from the fit.
     pub largest_residual_bytes: u64,
     /// One for each file.
     pub points: Vec<PointView>,
-    /// The peaks by the line, smallest batch first: of the recorded batches, of the doublings between them, and of twice the largest.
+    /// The peaks by the line, smallest batch first: of the recorded batches, of the doublings between them, and of
+    /// twice the largest.
     pub peaks: Vec<BatchPeakView>,
     /// A file whose inputs imply a batch other than the given one; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ pub struct DriverView {
 pub struct WorkView {
     /// CUDA ordinal.
     pub device: i32,
-    /// `kernels`, or which way memory was copied.
+    /// `kernels`, or the direction of the copy.
     pub what: String,
     /// Their number.
     pub count: u64,
@@ -55,14 +55,14 @@ pub struct TouchedView {
     pub address: u64,
     /// Its size.
     pub bytes: u64,
-    /// Where it was made, in words, as far as it is known.
+    /// The call site in words, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
     /// When it was touched last, in microseconds since the Unix epoch.
     pub last_us: i64,
     /// From then to the end of the recording, in microseconds.
     pub untouched_us: i64,
-    /// By what, the last one first.
+    /// Its accesses, the last one first.
     pub touches: Vec<TouchView>,
 }
 
@@ -70,7 +70,7 @@ pub struct TouchedView {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TouchView {
-    /// Which way pages were moved, or whose page faults.
+    /// The direction in which pages moved, or the processor that faulted.
     pub what: String,
     /// How many.
     pub count: u64,
@@ -102,7 +102,8 @@ pub struct CardUseView {
     pub capacity_bytes: Option<u64>,
     /// The moment of the highest use, of all owners together.
     pub peak: CardMomentView,
-    /// Whether it is the machine's memory, so that context, code, streams and graphs were not measured: other programs change the free memory, too.
+    /// Whether it is the machine's memory, so that context, code, streams and graphs were not measured: other programs
+    /// change the free memory, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_machines: bool,
     /// The use at the dump.
@@ -137,7 +138,7 @@ pub struct OwnerView {
     pub title: String,
     /// Whether it is part of the sum.
     pub counts: bool,
-    /// Bytes; negative if more was freed than was seen to be allocated.
+    /// Bytes; negative if more was freed than the recording saw allocated.
     pub bytes: i64,
     /// Live allocations, or changes that were measured.
     pub allocations: usize,

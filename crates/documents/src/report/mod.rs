@@ -45,7 +45,7 @@ pub struct ReportView<'a> {
     pub verdict: String,
     /// One for each device; they are never summed.
     pub devices: Vec<DeviceView<'a>>,
-    /// All that the process has of its cards, where the driver was recorded.
+    /// All memory of the process on its GPUs, where the driver was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverView>,
     /// Pinned host memory, where it was recorded.
@@ -201,7 +201,7 @@ impl BlockSizesView {
 pub struct AtPeakView<'a> {
     /// Which total's peak it is.
     pub by: &'static str,
-    /// The entry after which it is first reached; null if it stands before the first entry.
+    /// The entry after which it is first reached; null if it is before the first entry.
     pub entry: Option<u32>,
     /// The time of that peak.
     pub time_us: Option<i64>,

@@ -12,7 +12,7 @@ use super::CategoriesView;
 use super::{AtPeakView, BlockSizesView};
 use crate::{FrameView, PlaceView, frames_from_site};
 
-/// The highest totals in equal parts of the trace, in order: a picture of it that loses no peak.
+/// The highest totals in equal parts of the trace, in order: a small picture that keeps every peak.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnvelopeView {
@@ -37,7 +37,8 @@ impl EnvelopeView {
 /// The default number of parts of the envelope, which fit into a line of text.
 pub(super) const ENVELOPE_COLUMNS: usize = 86;
 
-/// The maximum of each total over the recording, and the entry after which it is first reached (null: before the first).
+/// The maximum of each total over the recording, and the entry after which it is first reached (null: before the
+/// first).
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakView {
@@ -98,7 +99,7 @@ pub struct IterationView {
     pub start_entry: usize,
     /// Last entry.
     pub end_entry: usize,
-    /// Whether it was recorded from its begin to its end.
+    /// Whether it was recorded from beginning to end.
     pub complete: bool,
     /// The highest requested bytes.
     pub peak_requested_bytes: u64,
@@ -118,7 +119,8 @@ pub struct IterationView {
     pub end_allocated_bytes_at_most: Option<u64>,
     /// The highest reserved bytes.
     pub peak_reserved_bytes: u64,
-    /// Bytes by category after `peak_entry`, of the total named by [`AtPeakView::by`]; absent where there is no such entry.
+    /// Bytes by category after `peak_entry`, of the total named by [`AtPeakView::by`]; absent where there is no such
+    /// entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_categories: Option<CategoriesView>,
     /// Its phases, in order.
@@ -167,7 +169,7 @@ pub struct PhaseView {
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowthView<'a> {
-    /// Bytes left behind an iteration, in the mean.
+    /// Mean bytes left behind per iteration.
     pub bytes_per_iteration: u64,
     /// Bytes left behind, of all counted iterations.
     pub bytes: u64,

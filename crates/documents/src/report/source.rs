@@ -28,7 +28,7 @@ pub struct SourceView {
 pub struct TorchView {
     /// A version, or a span such as `2.10 to 2.11`; `unknown` of a profiler's file.
     pub version: String,
-    /// Whether it is one version for sure.
+    /// Whether the version is certain.
     pub known: bool,
 }
 

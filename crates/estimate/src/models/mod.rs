@@ -74,7 +74,7 @@ pub(crate) trait Model {
 /// Keys and values of a layer from the calls before; whoever joins new ones to them takes them.
 pub(crate) type Past = Option<(Tensor, Tensor)>;
 
-/// How the model is called.
+/// The model's name.
 pub(crate) struct Call {
     /// Whether labels are given.
     pub(crate) with_labels: bool,
@@ -84,7 +84,8 @@ pub(crate) struct Call {
     pub(crate) past: RefCell<Vec<Past>>,
     /// Tokens in the cache.
     pub(crate) past_tokens: u64,
-    /// Whether it is `generate` that calls: positions and a mask are given for each sequence, and logits are those of the last position.
+    /// Whether it is `generate` that calls: positions and a mask are given for each sequence, and logits are those of
+    /// the last position.
     pub(crate) by_generate: bool,
     /// What the encoder gave, where it has run before.
     pub(crate) encoded: Option<Tensor>,
@@ -143,7 +144,8 @@ pub(crate) fn build(
     Some((model, builder.finish()))
 }
 
-/// The weights of a model as its checkpoint has them, each by its name in transformers, with numbers that are not quantised in this
+/// The weights of a model as its checkpoint has them, each by its name in transformers, with numbers that are not
+/// quantised in this
 /// type. `None` for a model of which only the size is known.
 pub fn weights(architecture: &Architecture, dtype: DType) -> Option<Vec<Weight>> {
     let setup = Setup { mode: Mode::Forward, dtype, ..Setup::training(1, 1) };

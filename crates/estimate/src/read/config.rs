@@ -23,13 +23,15 @@ const MOST_LAYERS: u64 = 4096;
 /// Reads a `config.json`.
 ///
 /// # Errors
-/// [`ConfigError`]: it is no JSON object, a field holds nonsense, fields contradict each other, or the architecture is not known
+/// [`ConfigError`]: it is no JSON object, a field holds nonsense, fields contradict each other, or the architecture is
+/// not known
 /// and its size cannot be told.
 pub fn from_config(text: &[u8]) -> Result<Architecture, ConfigError> {
     from_config_value(&json_of(text)?)
 }
 
-/// A configuration's JSON, with the `Infinity` that Python writes read as null, and its `NaN` as 0: no size is one of them.
+/// A configuration's JSON, with the `Infinity` that Python writes read as null, and its `NaN` as 0: no size is one of
+/// them.
 ///
 /// # Errors
 /// [`ConfigError::NotJson`].
@@ -43,7 +45,8 @@ pub(super) fn json_of(text: &[u8]) -> Result<Value, ConfigError> {
     serde_json::from_slice(&mended).map_err(|_| not_json(first))
 }
 
-/// The text with `Infinity`, `-Infinity` and `NaN` outside of strings replaced, in as many bytes; `None` if it has none.
+/// The text with `Infinity`, `-Infinity` and `NaN` outside of strings replaced, in as many bytes; `None` if it has
+/// none.
 fn without_infinities(text: &[u8]) -> Option<Vec<u8>> {
     let mut mended = text.to_vec();
     let (mut at, mut is_in_text, mut has_any) = (0, false, false);
@@ -122,7 +125,7 @@ pub(super) fn of_diffusers(
             (Body::Network(network), assumptions)
         }
         _ => {
-            let reason = "this class of diffusers is not computed".to_owned();
+            let reason = "this class of diffusers is not supported".to_owned();
             return Err(ConfigError::NotComputed { name, reason });
         }
     };
@@ -180,14 +183,14 @@ fn with_towers(
     match tower {
         Some(tower) => {
             architecture.assumptions.push(format!(
-                "an image for each sequence, of {} patches, whose {} tokens are part of `--seq`",
+                "one image per sequence: its {} patches give {} of the `--seq` tokens",
                 tower.positions.unwrap_or(0),
                 tower.output_positions.or(tower.positions).unwrap_or(0)
             ));
             architecture.towers = vec![tower];
             let sound = hidden.filter(|_| model_type == "gemma4").map(|hidden| networks::gemma4_sound(map, hidden));
             if let Some(sound) = sound.transpose()?.flatten() {
-                architecture.assumptions.push("no sound: its encoder is there, and does not run".to_owned());
+                architecture.assumptions.push("no audio input: the encoder is loaded but does not run".to_owned());
                 architecture.towers.push(sound);
             }
             architecture.evidence = architecture.evidence.max(Evidence::Shapes);
@@ -297,7 +300,7 @@ fn check_class(family: &str, fields: &mut Fields<'_>, evidence: &mut Evidence) -
     if half.iter().any(|end| class.ends_with(end)) {
         return Err(ConfigError::NotComputed {
             name: family.to_owned(),
-            reason: format!("its class `{}` is not computed", class.chars().take(60).collect::<String>()),
+            reason: format!("its class `{}` is not supported", class.chars().take(60).collect::<String>()),
         });
     }
     let other = ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"];
@@ -562,9 +565,7 @@ fn activation(fields: &mut Fields<'_>, names: &[&str], default: &str) -> Result<
         "gelu_new" | "gelu_fast" | "gelu_accurate" => Activation::GeluNew,
         "quick_gelu" => Activation::QuickGelu,
         other => {
-            fields
-                .assumptions
-                .push(format!("the activation function `{other}` is unknown: taken as one that saves its input"));
+            fields.assumptions.push(format!("the activation function `{other}` is unknown: assumed to save its input"));
             Activation::Input
         }
     })
@@ -761,7 +762,7 @@ fn unknown(model_type: &str, fields: &mut Fields<'_>) -> Result<(&'static str, E
         return Err(if is_sized {
             ConfigError::NotComputed {
                 name: model_type.chars().take(60).collect(),
-                reason: "its family is not known, and models of the same sizes differ in their layers".to_owned(),
+                reason: "its family is unknown, and models of the same size differ in their layers".to_owned(),
             }
         } else {
             ConfigError::UnknownSize(model_type.chars().take(60).collect())

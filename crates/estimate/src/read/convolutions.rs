@@ -1,7 +1,8 @@
 //! Convolutional networks for images: `ResNet`, `ConvNeXt`, `SegFormer`, DETR.
 //!
 //! # Source
-//! transformers 5.17, `models/resnet/modeling_resnet.py`, `models/convnext/modeling_convnext.py`, `models/segformer/modeling_segformer.py`,
+//! transformers 5.17, `models/resnet/modeling_resnet.py`, `models/convnext/modeling_convnext.py`,
+//! `models/segformer/modeling_segformer.py`,
 //! `models/detr/modeling_detr.py`.
 
 use serde_json::{Map, Value};
@@ -32,10 +33,9 @@ pub(super) fn sizes(fields: &Fields<'_>, name: &str, default: &[u64]) -> Result<
 fn as_long(lists: &[(&str, &[u64])], length: usize) -> Result<(), ConfigError> {
     match lists.iter().find(|(_, list)| list.len() < length) {
         None => Ok(()),
-        Some((name, list)) => Err(ConfigError::Contradiction(format!(
-            "`{name}` has {} entries, and there are {length} stages",
-            list.len()
-        ))),
+        Some((name, list)) => {
+            Err(ConfigError::Contradiction(format!("`{name}` has {} entries for {length} stages", list.len())))
+        }
     }
 }
 
@@ -440,7 +440,7 @@ pub(super) fn detr(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     if fields.words(&["architectures"]).is_some_and(|names| names.contains(&"DetrForSegmentation")) {
         return Err(ConfigError::NotComputed {
             name: "detr".to_owned(),
-            reason: "its head for segmentation is not computed".to_owned(),
+            reason: "its segmentation head is not supported".to_owned(),
         });
     }
     let width = fields.count_if(&["d_model", "hidden_size"])?.unwrap_or(256);
@@ -507,7 +507,7 @@ pub(super) fn detr(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     }
     draft.product("class_labels_classifier", objects, labels, true);
     fields.assumptions.push(format!(
-        "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
+        "an image of {} × {}; each convolution copies its input, as cuDNN's kernels do",
         DETR_IMAGE[0], DETR_IMAGE[1]
     ));
     finished(draft)

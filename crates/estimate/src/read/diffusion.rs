@@ -21,7 +21,8 @@ pub(super) fn is_known(class: &str) -> bool {
 /// Latents of an image of 1,024 by 1,024: an eighth of its sides, in patches of two by two.
 const IMAGE: u64 = 64 * 64;
 
-/// Latents of a video of 81 frames of 832 by 480: a quarter of the frames, an eighth of the sides, patches of two by two.
+/// Latents of a video of 81 frames of 832 by 480: a quarter of the frames, an eighth of the sides, patches of two by
+/// two.
 const VIDEO: u64 = 21 * 52 * 30;
 
 /// Three products of an attention with its output's.
@@ -161,7 +162,7 @@ pub(super) fn network(
             if fields.any(&["image_dim", "added_kv_proj_dim"]).is_some() {
                 return Err(ConfigError::NotComputed {
                     name: class.to_owned(),
-                    reason: "the variant that takes an image is not computed".to_owned(),
+                    reason: "the variant that takes an image is not supported".to_owned(),
                 });
             }
             stage.layers_prefix = "blocks";

@@ -193,7 +193,7 @@ impl<'a> Fields<'a> {
 
     /// Takes down that a field was missing.
     pub(super) fn assume(&mut self, field: &str, value: &str) {
-        self.assumptions.push(format!("`{field}` is missing: taken as {value}, transformers' own default"));
+        self.assumptions.push(format!("`{field}` is missing: assumed to be {value}, transformers' own default"));
     }
 }
 

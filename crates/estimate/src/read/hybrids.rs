@@ -1,4 +1,5 @@
-//! Families that a row of the table cannot describe: layers that differ, recurrent states, weights that only one family has.
+//! Families that a row of the table cannot describe: layers that differ, recurrent states, weights that only one
+//! family has.
 //!
 //! # Source
 //! transformers 5.23, `models/*/modeling_*.py`: names and sizes of the parameters.
@@ -49,7 +50,7 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
         "stablelm" => {
             decoder.qkv_bias = fields.flag(&["use_qkv_bias"], false)?;
             if fields.flag(&["qk_layernorm"], false)? || fields.flag(&["use_parallel_residual"], false)? {
-                return Err(not_computed(model_type, "`qk_layernorm` and `use_parallel_residual` are not computed"));
+                return Err(not_computed(model_type, "`qk_layernorm` and `use_parallel_residual` are not supported"));
             }
         }
         "starcoder2" | "ernie4_5" => {

@@ -1,7 +1,8 @@
 //! Encoders of images and sound, and diffusion transformers, as the lists of their weights.
 //!
 //! # Source
-//! transformers 5.23, `models/*/modeling_*.py`; diffusers 0.42, `models/transformers/`: names and sizes of the parameters.
+//! transformers 5.23, `models/*/modeling_*.py`; diffusers 0.42, `models/transformers/`: names and sizes of the
+//! parameters.
 
 use serde_json::{Map, Value};
 
@@ -437,7 +438,8 @@ pub(super) fn gemma4_sound(map: &Map<String, Value>, hidden: u64) -> Result<Opti
     Ok(Some(stage))
 }
 
-/// The encoder of images beside a language model, and what leads from one to the other; the text's hidden size is `hidden`.
+/// The encoder of images beside a language model, and what leads from one to the other; the text's hidden size is
+/// `hidden`.
 ///
 /// # Errors
 /// [`ConfigError::NotComputed`] for an encoder that is not known.
@@ -459,7 +461,7 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
             if !is_clip && kind != Some("siglip_vision_model") {
                 return Err(ConfigError::NotComputed {
                     name: model_type.to_owned(),
-                    reason: format!("its encoder of images, `{}`, is not known", kind.unwrap_or_default()),
+                    reason: format!("its image encoder, `{}`, is unknown", kind.unwrap_or_default()),
                 });
             }
             let mut stage = siglip(vision, "model.vision_tower", "model.vision_tower.encoder.layers", is_clip)?;
@@ -524,11 +526,13 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
     }))
 }
 
-/// An image of the largest size of `image_grid_pinpoints`: its tiles, and the whole of it on one more. The rows of the tiles end with a
+/// An image of the largest size of `image_grid_pinpoints`: its tiles, and the whole of it on one more. The rows of the
+/// tiles end with a
 /// token of their own.
 ///
 /// # Source
-/// transformers 5.23, `models/llava_next/modeling_llava_next.py`, `pack_image_features`. vLLM profiles images of 336 × 672 with 2,928 tokens.
+/// transformers 5.23, `models/llava_next/modeling_llava_next.py`, `pack_image_features`. vLLM profiles images of 336 ×
+/// 672 with 2,928 tokens.
 fn tiled(map: &Map<String, Value>, fields: &mut Fields<'_>, stage: &mut Stage) -> Result<(), ConfigError> {
     let side = fields.count_if(&["image_size"])?.unwrap_or(336).max(1);
     let patches = (side / fields.count_if(&["patch_size"])?.unwrap_or(14).max(1)).max(1);

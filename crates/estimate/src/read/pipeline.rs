@@ -1,7 +1,8 @@
 //! Pipelines of diffusers: a `model_index.json` with the configurations of its models under `components`.
 //!
 //! # Source
-//! diffusers 0.42, `pipelines/*/pipeline_*.py`: which model follows which, how long a text is, and whether guidance doubles the batch.
+//! diffusers 0.42, `pipelines/*/pipeline_*.py`: which model follows which, how long a text is, and whether guidance
+//! doubles the batch.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +39,7 @@ pub(super) fn pipeline(class: &str, map: &Map<String, Value>) -> Result<Architec
     let refused = |reason: String| ConfigError::NotComputed { name: name.clone(), reason };
     let known = PIPELINES.iter().find(|(known, ..)| *known == class);
     let (_, doubles, text_tokens) =
-        known.ok_or_else(|| refused("this pipeline of diffusers is not computed".to_owned()))?;
+        known.ok_or_else(|| refused("this pipeline of diffusers is not supported".to_owned()))?;
     let given = map.get("components").and_then(Value::as_object);
     let given = given.ok_or_else(|| {
         refused("the configurations of its models are not there: give the pipeline's directory".to_owned())
@@ -94,7 +95,7 @@ pub(crate) fn component_at(component: &Component, sides: [u64; 2]) -> Result<Arc
         }
         Role::Decoder => Err(ConfigError::NotComputed {
             name: class.chars().take(60).collect(),
-            reason: "this class of diffusers is not computed".to_owned(),
+            reason: "this class of diffusers is not supported".to_owned(),
         }),
     }
 }

@@ -16,10 +16,7 @@ fn for_each(fields: &Fields<'_>, name: &str, blocks: usize, default: u64) -> Res
     if fields.any(&[name]).is_some_and(|(_, value)| value.is_array()) {
         let list = sizes(fields, name, &[default])?;
         if list.len() != blocks {
-            return Err(ConfigError::Contradiction(format!(
-                "`{name}` has {} entries, and there are {blocks} blocks",
-                list.len()
-            )));
+            return Err(ConfigError::Contradiction(format!("`{name}` has {} entries for {blocks} blocks", list.len())));
         }
         return Ok(list);
     }
@@ -32,7 +29,7 @@ fn plain_options(class: &str, fields: &Fields<'_>) -> Result<(), ConfigError> {
     for name in ["encoder_hid_dim_type", "time_cond_proj_dim", "cross_attention_norm", "class_embeddings_concat"] {
         let is_set = fields.any(&[name]).is_some_and(|(_, value)| value != false);
         if is_set {
-            return not_computed(format!("its `{name}` is not computed"));
+            return not_computed(format!("its `{name}` is not supported"));
         }
     }
     for (name, usual) in
@@ -41,12 +38,12 @@ fn plain_options(class: &str, fields: &Fields<'_>) -> Result<(), ConfigError> {
         match fields.word(&[name])? {
             None => {}
             Some(word) if word == usual => {}
-            Some(word) => return not_computed(format!("`{name}` of `{}` is not computed", short(word))),
+            Some(word) => return not_computed(format!("`{name}` of `{}` is not supported", short(word))),
         }
     }
     match fields.word(&["addition_embed_type"])? {
         None | Some("text_time") => Ok(()),
-        Some(word) => not_computed(format!("`addition_embed_type` of `{}` is not computed", short(word))),
+        Some(word) => not_computed(format!("`addition_embed_type` of `{}` is not supported", short(word))),
     }
 }
 
@@ -204,7 +201,7 @@ fn attends(class: &str, name: &str) -> Result<Attends, ConfigError> {
         "CrossAttnDownBlock2D" | "CrossAttnUpBlock2D" => Ok(Attends::Text),
         other => Err(ConfigError::NotComputed {
             name: class.to_owned(),
-            reason: format!("its block `{}` is not computed", short(other)),
+            reason: format!("its block `{}` is not supported", short(other)),
         }),
     }
 }
@@ -272,7 +269,7 @@ pub(super) fn unet(class: &str, fields: &mut Fields<'_>, sides: Option<[u64; 2]>
     if fields.word(&["class_embed_type"])?.is_some() || fields.any(&["num_class_embeds"]).is_some() {
         return Err(ConfigError::NotComputed {
             name: class.to_owned(),
-            reason: "its embedding of classes is not computed".to_owned(),
+            reason: "its class embedding is not supported".to_owned(),
         });
     }
     let kernel = fields.count_if(&["conv_in_kernel"])?.unwrap_or(3);
@@ -322,7 +319,7 @@ pub(super) fn unet(class: &str, fields: &mut Fields<'_>, sides: Option<[u64; 2]>
     let outputs = fields.count_if(&["out_channels"])?.unwrap_or(inputs);
     work.end("", x, outputs);
     fields.assumptions.push(format!(
-        "latents of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
+        "latents of {} × {}; each convolution copies its input, as cuDNN's kernels do",
         sides[0], sides[1]
     ));
     finished(draft)
@@ -364,7 +361,7 @@ pub(super) fn autoencoder(class: &str, fields: &mut Fields<'_>, way: Way) -> Res
         if let Some(word) = unusual {
             return Err(ConfigError::NotComputed {
                 name: class.to_owned(),
-                reason: format!("its block `{}` is not computed", short(word)),
+                reason: format!("its block `{}` is not supported", short(word)),
             });
         }
     }

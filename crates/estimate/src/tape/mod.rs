@@ -1,7 +1,8 @@
 //! A tape on which a training loop runs without numbers: every tensor that PyTorch would allocate is taken down, kept
 //! while a variable or the autograd graph refers to it, and freed when the last reference goes.
 //!
-//! The code of the models (`crate::models`) reads like the Python that it stands for, and a Rust scope ends where the Python
+//! The code of the models (`crate::models`) reads like the Python that it stands for, and a Rust scope ends where the
+//! Python
 //! scope ends. So the lifetimes are those of the real program, and peaks need no formula of their own.
 
 mod engine;
@@ -28,7 +29,7 @@ pub enum Category {
     Parameter,
     /// Gradients of parameters.
     Gradient,
-    /// What the optimizer keeps from step to step.
+    /// State that the optimizer keeps from step to step.
     OptimizerState,
     /// Kept for the backward pass, casts of weights included.
     Activation,
@@ -36,9 +37,9 @@ pub enum Category {
     Cache,
     /// Batches and labels.
     Input,
-    /// What lives for a moment, and outputs that the program holds.
+    /// Short-lived memory, and outputs that the program holds.
     Temporary,
-    /// What libraries work in, and buckets to send from.
+    /// Workspaces of libraries, and communication buckets.
     Workspace,
 }
 
@@ -126,7 +127,8 @@ impl Parameter {
 /// How a checkpoint treats what would be saved.
 ///
 /// # Source
-/// PyTorch v2.11, `torch/utils/checkpoint.py`: the non-reentrant form counts what is packed, and stops the recomputation
+/// PyTorch v2.11, `torch/utils/checkpoint.py`: the non-reentrant form counts what is packed, and stops the
+/// recomputation
 /// after the last of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Saving {
@@ -341,7 +343,8 @@ impl Tape {
         self.module_outputs = self.module_outputs.saturating_add(output.shape.numel());
     }
 
-    /// Runs a function as `torch.utils.checkpoint` does (`use_reentrant=False`): nothing it would save is kept but its inputs,
+    /// Runs a function as `torch.utils.checkpoint` does (`use_reentrant=False`): nothing it would save is kept but its
+    /// inputs,
     /// and the backward pass runs it again up to the last tensor that it saves.
     pub(crate) fn checkpoint(
         &mut self,

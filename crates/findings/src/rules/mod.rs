@@ -1,6 +1,8 @@
-//! Findings: what a person should look at, each a rule of its own, with its evidence and, where it can be had, its saving.
+//! Findings: what a person should look at, each a rule of its own, with its evidence and, where it can be had, its
+//! saving.
 //!
-//! A saving is either the peak as it was less a peak that was replayed with the change, or an estimate and marked as one.
+//! A saving is either the peak as it was less a peak that was replayed with the change, or an estimate and marked as
+//! one.
 
 mod allocation_retries;
 mod attention;
@@ -45,11 +47,11 @@ use highwater_whatif::parallel;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The program failed for it.
+    /// The program failed because of it.
     Error,
     /// It costs memory, or will.
     Warning,
-    /// Worth knowing: for reading the numbers, or where less is wanted.
+    /// Worth knowing, to read the numbers or to save more.
     Info,
 }
 

@@ -106,7 +106,7 @@ fn no_blocks(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 /// The scheduler let a request in for which there was no block.
 fn free_blocks(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let printed = log.printed();
-    let blocks = event.number("blocks").map_or_else(String::new, |blocks| format!(": {blocks} were wanted"));
+    let blocks = event.number("blocks").map_or_else(String::new, |blocks| format!(": {blocks} were needed"));
     let text = format!(
         "the KV cache had no free block for a request that the scheduler had let in{blocks}; the GPU itself is not full, and several \
          releases counted blocks wrongly (sliding windows, other caches in the same pool)"
@@ -178,7 +178,8 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
     let now = event.decimal("utilization").or(log.utilization);
     let of = now.map_or_else(String::new, |of| format!(" ({} of {})", super::flags::share(of), size(total)));
     let text = format!(
-        "the engine wants {}{of}, and only {} was free at its start: something else already held {} of the GPU, such as another \
+        "the engine's share is {}{of}, and only {} was free at its start: something else already held {} of the GPU, \
+         such as another \
          process, an earlier run that has not ended, or NCCL and contexts of other ranks",
         size(wanted),
         size(free),
@@ -189,7 +190,7 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
     let lower = Step::new(
         "lower-share",
         "request no more than is free: lower `gpu_memory_utilization`",
-        format!("{} is {fits} % of the GPU; weights and the KV cache have to fit in that", size(free)),
+        format!("{} is {fits} % of the GPU; weights and the KV cache must fit in that", size(free)),
     )
     .with(format!("--gpu-memory-utilization 0.{fits:02}"));
     (
@@ -237,7 +238,8 @@ fn sampler(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Ste
     (because(Cause::EngineShare, text), vec![fewer, lower_share(&log, total(&log, &printed).or(capacity), missing)])
 }
 
-/// That an engine's pool leaves too little beside it, where PyTorch's message alone says that memory is short; `None` where the pool
+/// That an engine's pool leaves too little beside it, where PyTorch's message alone says that memory is short; `None`
+/// where the pool
 /// is not allocated yet, or something else is the cause.
 pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) -> Option<String> {
     let printed = log.printed();
@@ -301,13 +303,13 @@ fn external_weights(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 fn cpu_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
     let (free, wanted) = (event.bytes("free"), event.bytes("requested"));
     let numbers = free.zip(wanted).map_or_else(String::new, |(free, wanted)| {
-        format!(": the engine wants {}, and {} is available", size(wanted), size(free))
+        format!(": the share is {}, and {} is available", size(wanted), size(free))
     });
     let text = format!("vLLM runs on the CPU, and the host has less memory than its share{numbers}");
     let lower = Step::new(
         "lower-share",
         "request no more than is available: lower `gpu_memory_utilization`, which on the CPU is a share of the host's memory",
-        "the weights and the KV cache have to fit in it",
+        "the weights and the KV cache must fit in it",
     )
     .with("--gpu-memory-utilization 0.5, or VLLM_CPU_KVCACHE_SPACE=4");
     let missing = free.zip(wanted).map(|(free, wanted)| wanted.saturating_sub(free));
@@ -411,7 +413,12 @@ fn decode_limit(event: &Event) -> (Diagnosis, Vec<Step>) {
         "send a smaller input: a shorter recording, fewer or smaller frames",
         "the limit bounds the memory that one request can take",
     );
-    let raise = Step::new("raise-limit", "raise the limit, if the memory is there", "the message names the setting");
+    let raise = Step::new(
+        "raise-limit",
+        "raise the limit, if there is memory for it",
+        "the message names the \
+         setting",
+    );
     let raise = raise.with("--mm-ipc-gpu-memory-gb, VLLM_MAX_AUDIO_DECODE_BYTES or VLLM_MAX_EMBED_DECODE_BYTES");
     (because(Cause::Limit, text), vec![raise, shrink])
 }
@@ -423,11 +430,16 @@ fn encoder_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!("one image, video or recording has more tokens than the encoder's cache holds{numbers}");
     let larger = Step::new(
         "raise-limit",
-        "compute more tokens in one pass: the encoder's cache has as many, or what one input needs at most",
+        "compute more tokens in one pass: the encoder's cache holds that many, or as many as the largest input needs",
         "it is allocated at start",
     )
     .with("--max-num-batched-tokens, --limit-mm-per-prompt");
-    let smaller = Step::new("shrink", "send a smaller image or a shorter video", "tokens grow with its pixels");
+    let smaller = Step::new(
+        "shrink",
+        "send a smaller image or a shorter video",
+        "the number of tokens grows with \
+         its pixels",
+    );
     (because(Cause::Limit, text), vec![larger, smaller])
 }
 
@@ -453,7 +465,7 @@ fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "wake-in-parts",
             "wake up in two steps: the weights first, the KV cache after they are updated",
-            "both copies of the weights need not exist beside the cache",
+            "the cache then need not fit beside both copies of the weights",
         )
         .with("wake_up(tags=[\"weights\"]), then wake_up(tags=[\"kv_cache\"])"),
     ];
@@ -511,7 +523,7 @@ fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         // The engine has computed it; the KV cache needs more than nothing.
         Some(least) => {
             let to = (least.millionths / 10_000 + 3).min(99);
-            let detail = format!("the engine reports {} as the least with which it loads", super::flags::share(least));
+            let detail = format!("the engine reports that it loads with {} or more", super::flags::share(least));
             Step { detail, ..step }.with(format!("--mem-fraction-static 0.{to:02}"))
         }
         None => step,
@@ -524,7 +536,7 @@ fn sglang_pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 fn sglang_state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let left = event.bytes("available").map_or_else(String::new, |left| format!(" ({})", size(left)));
     let text = format!("the per-request caches of windows or states take all of the memory for the KV cache{left}");
-    let mut steps = vec![fewer_running("each has a state, or a window, of its own")];
+    let mut steps = vec![fewer_running("each has its own state, or its own window")];
     steps.extend(raise_share(log, log.printed().free_before_bytes, None, None));
     (because(Cause::KvCache, text), steps)
 }
@@ -635,12 +647,8 @@ fn sglang_graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
 
 fn sglang_batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let text = match event.id {
-        "sglang-prefill" => {
-            "the KV cache has no room for the tokens of this prompt: it is the cache that is full, not the GPU"
-        }
-        _ => {
-            "the KV cache has no room for the next tokens of the running requests: it is the cache that is full, not the GPU"
-        }
+        "sglang-prefill" => "the KV cache has no room for the tokens of this prompt: the cache is full, not the GPU",
+        _ => "the KV cache has no room for the next tokens of the running requests: the cache is full, not the GPU",
     };
     let printed = log.printed();
     let mut steps = Vec::new();
@@ -666,11 +674,11 @@ fn tgi(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let tokens = event.number("tokens").map_or_else(|| "all".to_owned(), |tokens| tokens.to_string());
     if event.id == "tgi-total" {
         let text = format!(
-            "the KV cache that is left beside the weights and the warm-up holds fewer than the {tokens} tokens of one request"
+            "the KV cache that fits beside the weights and the warm-up holds fewer than the {tokens} tokens of one \
+             request"
         );
-        let shorter =
-            Step::new("shorter-context", "serve shorter requests", "the cache has to hold one request in full")
-                .with("--max-total-tokens 4096");
+        let shorter = Step::new("shorter-context", "serve shorter requests", "the cache must hold one request in full")
+            .with("--max-total-tokens 4096");
         let mut steps = vec![shorter];
         steps.extend(after_start(log, None, None));
         return (because(Cause::KvCache, text), steps);

@@ -1,7 +1,8 @@
 //! The flags of engines, and what each frees.
 //!
 //! # Source
-//! `spec/serving.md`, sections 2 and 3: the KV cache is what the engine's share of the GPU leaves behind weights, activations and
+//! `spec/serving.md`, sections 2 and 3: the KV cache is what the engine's share of the GPU leaves behind weights,
+//! activations and
 //! what is not PyTorch's; the profile run's sampler takes about 38 bytes for each sequence and entry of the vocabulary.
 
 use highwater_units::size;
@@ -71,7 +72,8 @@ pub(super) fn raise_share(
     let now = used.or(if is_sglang { log.mem_fraction_static } else { log.utilization });
     let title = format!("give the engine a larger share of the GPU: {name}");
     let (Some(total), Some(now)) = (total, now) else {
-        let detail = "each 0.01 adds a hundredth of the GPU's memory to the KV cache; the rest has to hold the CUDA context, graphs, \
+        let detail = "each 0.01 adds a hundredth of the GPU's memory to the KV cache; the rest must hold the CUDA \
+             context, graphs, \
                       and other processes";
         return Some(Step::new("raise-share", title, detail).with(format!("{flag} 0.95")));
     };
@@ -83,7 +85,7 @@ pub(super) fn raise_share(
     let to = wanted.filter(|&wanted| wanted <= MOST_SHARE).unwrap_or(MOST_SHARE);
     let brings = times(total, to - now.millionths, 1_000_000);
     let detail = format!(
-        "it is {}; each 0.01 adds {}, and the rest of the {} has to hold the memory of other processes{}",
+        "it is {}; each 0.01 adds {}, and the rest of the {} must hold the memory of other processes{}",
         share(now),
         size(total / 100),
         size(total),
@@ -99,7 +101,7 @@ pub(super) fn lower_share(log: &EngineLog, total: Option<u64>, missing: Option<u
     if let Some(cache) = log.kv_cache_setting_bytes {
         let to = cache.saturating_sub(missing.unwrap_or(1 << 30)) >> 20 << 20;
         let title =
-            "leave more of the GPU beside the KV cache: lower `kv_cache_memory_bytes`, which replaces the share";
+            "leave more of the GPU outside the KV cache: lower `kv_cache_memory_bytes`, which replaces the share";
         let step = Step::new("lower-share", title, format!("it is {}", size(cache)));
         return step.with(format!("--kv-cache-memory-bytes {to}")).brings(cache - to, missing);
     }
@@ -109,7 +111,7 @@ pub(super) fn lower_share(log: &EngineLog, total: Option<u64>, missing: Option<u
         ("--gpu-memory-utilization", "`gpu_memory_utilization`")
     };
     let now = if is_sglang { log.mem_fraction_static } else { log.utilization };
-    let title = format!("leave more of the GPU beside the engine's pool: lower {name}");
+    let title = format!("leave more of the GPU outside the engine's pool: lower {name}");
     let (Some(total), Some(now)) = (total, now) else {
         let detail = "each 0.01 less leaves a hundredth of the GPU's memory for allocations after the KV cache; it costs tokens in \
                       the cache";
@@ -137,17 +139,16 @@ pub(super) fn fewer_sequences(log: &EngineLog, printed: &Printed, missing: Optio
         return step.with(format!("--cuda-graph-max-bs {}", to.min(32)));
     }
     let title = "serve fewer sequences at once: `max_num_seqs`";
-    let rule = "at start the sampler is tried with all of them, and takes about 38 bytes for each sequence and entry of the vocabulary";
+    let rule = "at start the engine tests the sampler with all of them, which takes about 38 bytes for each sequence \
+         and vocabulary entry";
     let (numerator, denominator) = SEQUENCES_QUARTER;
     let freed = printed.activation_peak_bytes.map(|peak| times(peak, numerator, denominator));
     let step = match (now, printed.activation_peak_bytes) {
-        (Some(now), Some(peak)) => Step::new(
-            "fewer-sequences",
-            title,
-            format!("it is {now}; {rule}; the activations' peak was {}", size(peak)),
-        ),
+        (Some(now), Some(peak)) => {
+            Step::new("fewer-sequences", title, format!("it is {now}; {rule}; activations peaked at {}", size(peak)))
+        }
         (None, Some(peak)) => {
-            Step::new("fewer-sequences", title, format!("{rule}; the activations' peak was {}", size(peak)))
+            Step::new("fewer-sequences", title, format!("{rule}; activations peaked at {}", size(peak)))
         }
         _ => Step::new("fewer-sequences", title, rule),
     };
@@ -257,8 +258,8 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
             .with("--max-batch-prefill-tokens 2048"),
             Step::new(
                 "lower-share",
-                "leave more of the GPU beside the KV cache",
-                "where it fails while it serves, requests need more than the warm-up did",
+                "leave more of the GPU outside the KV cache",
+                "if it fails while it serves, requests need more than the warm-up did",
             )
             .with("--cuda-memory-fraction 0.9"),
         ],
@@ -289,7 +290,8 @@ pub(super) fn batched_tokens(log: &EngineLog) -> Step {
     Step::new(
         "fewer-batched-tokens",
         "compute fewer tokens in one pass: `max_num_batched_tokens`",
-        "activations take about 6 bytes for each token and entry of the widest layer, and the vision encoder is tried with them",
+        "activations take about 6 bytes for each token and entry of the widest layer, and the engine tests the \
+         vision encoder with them",
     )
     .with(format!("--max-num-batched-tokens {to}"))
 }

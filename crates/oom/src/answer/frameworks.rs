@@ -1,4 +1,5 @@
-//! Failures of frameworks with an allocator of their own: `CuPy`, RMM, XLA, `TensorFlow`, ONNX Runtime, Triton's kernels.
+//! Failures of frameworks with an allocator of their own: `CuPy`, RMM, XLA, `TensorFlow`, ONNX Runtime, Triton's
+//! kernels.
 
 use highwater_units::size;
 
@@ -88,7 +89,7 @@ fn cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
             "each library's pool keeps freed memory to itself",
         )
         .with("cupy.get_default_memory_pool().free_all_blocks()"),
-        Step::new("split-request", "work on the array in pieces", "one array and its copy have to fit at once"),
+        Step::new("split-request", "process the array in pieces", "an array and its copy must both fit"),
     ];
     if limit.is_some() {
         steps.insert(
@@ -120,8 +121,13 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "two pools in one process keep freed memory from each other",
     )
     .with("torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)");
-    let split = Step::new("split-request", "work on the data in pieces", "a read needs a multiple of the file's size")
-        .with("dask_cudf.read_csv(...), byte_range=(start, size)");
+    let split = Step::new(
+        "split-request",
+        "process the data in pieces",
+        "reading a file takes several times its \
+         size",
+    )
+    .with("dask_cudf.read_csv(...), byte_range=(start, size)");
     let raise = Step::new(
         "raise-limit",
         "raise the pool's maximum, or leave it out: the pool then grows until the GPU is full",
@@ -143,7 +149,7 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let shrink = Step::new(
         "shrink",
         "reduce the memory needed at once: a smaller batch, or rematerialisation",
-        "the buffer is one of the compiled program's",
+        "the buffer belongs to the compiled program",
     )
     .with("jax.checkpoint");
     if let Some(total) = total.filter(|&total| total < SMALL_PROGRAM_BYTES) {
@@ -176,14 +182,14 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 }
 
 fn unified_memory() -> Step {
-    Step::new("managed-memory", "let the program use the host's memory beside the GPU's", "slower, but larger")
+    Step::new("managed-memory", "let the program use host memory in addition to the GPU's", "slower, but larger")
         .with("TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0")
 }
 
 fn less_preallocation() -> Step {
     Step::new(
         "less-preallocation",
-        "let JAX allocate as it goes where another library shares the GPU, or raise its share where it is alone",
+        "let JAX allocate as it goes if another library shares the GPU, or raise its share if none does",
         "0.75 is the default",
     )
     .with("XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=0.95")
@@ -212,10 +218,15 @@ fn xla_graphs(event: &Event) -> (Diagnosis, Vec<Step>) {
          at its start{graphs}"
     );
     let steps = vec![
-        Step::new("lower-share", "leave more of the GPU beside JAX's pool", "0.75 is the default")
+        Step::new("lower-share", "leave more of the GPU outside JAX's pool", "0.75 is the default")
             .with("XLA_PYTHON_CLIENT_MEM_FRACTION=0.6"),
-        Step::new("without-graphs", "run without CUDA graphs", "each launch then costs some microseconds of the host")
-            .with("XLA_FLAGS=--xla_gpu_enable_command_buffer="),
+        Step::new(
+            "without-graphs",
+            "run without CUDA graphs",
+            "each launch then costs a few microseconds of host \
+             time",
+        )
+        .with("XLA_FLAGS=--xla_gpu_enable_command_buffer="),
     ];
     (because(Cause::OutsidePyTorch, text), steps)
 }
@@ -303,7 +314,7 @@ fn core(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "smaller-blocks",
             "use smaller blocks in the kernel, or another attention",
-            "the need is about their product",
+            "the memory grows with their product",
         )
         .with("pl.BlockSpec, block sizes of Splash or Flash attention"),
         Step::new(
@@ -353,7 +364,7 @@ fn totals(event: &Event) -> (Diagnosis, Vec<Step>) {
         amount("used_raw"),
         amount("limit_raw")
     );
-    let whole = Step::new("record", "give the lines after it", "the error names the tensor and its size");
+    let whole = Step::new("record", "include the lines after it", "the error names the tensor and its size");
     (because(Cause::Unknown, text), vec![shrink(), whole])
 }
 
@@ -408,8 +419,8 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     }
     if let Some(limit) = tiny_pool(found) {
         let text = format!(
-            "TensorFlow could not allocate a tensor{of}: its pool has only {} of the GPU, because something else had nearly all of it when \
-             TensorFlow started, such as an earlier run that is still alive",
+            "TensorFlow could not allocate a tensor{of}: its pool has only {} of the GPU, because something else \
+             held nearly all of it when TensorFlow started, such as an earlier run that is still alive",
             size(limit)
         );
         return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
@@ -432,22 +443,23 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let device = event.text("device");
     let text = match device {
         Some("GPU") => format!(
-            "TensorFlow could not allocate a tensor{of}: its allocator already has nearly all of the GPU, and the model's other tensors \
+            "TensorFlow could not allocate a tensor{of}: its allocator already holds nearly all of the GPU, and the \
+             model's other tensors \
              fill it"
         ),
         Some(device) => {
             format!("TensorFlow could not allocate a tensor{of}: the {device} is full of the model's other tensors")
         }
         None => format!(
-            "TensorFlow could not allocate a tensor{of}: the model's other tensors fill the device, most often a GPU; the text does not \
-             name it"
+            "TensorFlow could not allocate a tensor{of}: the model's other tensors fill the device, usually a GPU; \
+             the text does not name it"
         ),
     };
     let mut steps = vec![
         Step::new(
             "shrink",
             "reduce the memory needed at once: a smaller batch, smaller images or shorter sequences, or mixed precision",
-            "the tensor's first side is most often the batch",
+            "the tensor's first side is usually the batch",
         )
         .with("tf.keras.mixed_precision.set_global_policy(\"mixed_float16\")"),
         Step::new("other-allocator", "use the driver's allocator, which fragments less", "it needs TensorFlow 2.8 or newer")
@@ -490,7 +502,7 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     )
     .with("arena_extend_strategy=kSameAsRequested, gpu_mem_limit");
     let workspace =
-        Step::new("smaller-workspace", "give cuDNN a smaller workspace", "by default it may take all that is free")
+        Step::new("smaller-workspace", "give cuDNN a smaller workspace", "by default it may take all free memory")
             .with("cudnn_conv_use_max_workspace=0");
     let cause = if is_limited { Cause::Limit } else { Cause::TooBig };
     let raise = Step::new("raise-limit", "raise the arena's limit", "it is set by the program").with("gpu_mem_limit");
@@ -507,7 +519,7 @@ fn onnxruntime_host(event: &Event) -> (Diagnosis, Vec<Step>) {
     );
     let arena = Step::new(
         "arena",
-        "let memory return to the system after each run",
+        "return memory to the system after each run",
         "the arena keeps the memory of its largest run",
     )
     .with("SessionOptions.enable_cpu_mem_arena = False, or enable_mem_pattern = False");
@@ -559,7 +571,7 @@ fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
         "xgboost" => Step::new(
             "split-request",
             "build a quantised matrix at once, from parts of the data, or train on fewer rows and columns",
-            "a plain matrix is copied before it is quantised, so both exist for a while",
+            "a plain matrix is copied before it is quantised, so both exist at the same time",
         )
         .with("xgboost.QuantileDMatrix(iterator), max_bin=128, xgboost.ExtMemQuantileDMatrix"),
         "directml" => Step::new(
@@ -624,7 +636,7 @@ fn smaller_blocks() -> Step {
     Step::new(
         "smaller-blocks",
         "use smaller blocks or fewer stages in the kernel's configuration",
-        "the need is about their product",
+        "the memory grows with their product",
     )
     .with("num_stages=2, BLOCK_M=64, BLOCK_N=64")
 }

@@ -34,15 +34,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
 
 /// More at once than a limit allows.
 fn beyond(event: &Event, limit: u64, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
-    let text = format!(
-        "one request{} is larger than the most that is allowed, {}, whatever else is free",
-        asked(event),
-        size(limit)
-    );
+    let text =
+        format!("one request{} exceeds the largest allowed size, {}, however much is free", asked(event), size(limit));
     let split = Step::new(
         "split-request",
         "request less at once: a smaller batch, a shorter prompt or context, fewer pixels",
-        "most often it holds all scores of an attention, or a whole prompt",
+        "usually it holds all attention scores, or a whole prompt",
     );
     let split =
         if program == Some(Program::Mlx) { split.with("a smaller prefill step, such as 512 tokens") } else { split };
@@ -59,7 +56,7 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
         ),
         Program::Renderer => step(
             "make the scene smaller: smaller textures, less subdivision, fewer instances, or render in tiles",
-            "geometry, textures and the acceleration structure have to fit as a whole",
+            "geometry, textures and the acceleration structure must all fit",
         ),
         Program::Molecules => step(
             "predict or simulate a smaller system: fewer residues or atoms, fewer samples at once",
@@ -102,9 +99,8 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     };
     let by = by.map_or_else(String::new, |backend| format!(" ({backend})"));
     let text = format!(
-        "the device had no memory for a request{}{by}{free}: either this program needs more than there is, or others \
-         hold it; the text has no \
-         totals",
+        "the device had no memory for a request{}{by}{free}: either this program needs more than there is, or other \
+         processes hold it; the text has no totals",
         asked(event)
     );
     let full = super::engines::end_others(None, found);
@@ -137,7 +133,7 @@ pub(super) fn of_host(event: &Event, program: Option<Program>) -> (Diagnosis, Ve
 fn smaller_model(program: Option<Program>) -> Step {
     let detail = match program {
         Some(Program::Browser) => "a page has 2 to 4 GiB for its buffers, whatever the machine has",
-        _ => "its weights are in memory as a whole",
+        _ => "all of its weights are in memory",
     };
     Step::new("smaller-model", "use a smaller model, or one with fewer bits", detail)
 }
@@ -156,7 +152,7 @@ fn unknown(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
         asked(event)
     );
     let whole =
-        Step::new("record", "give the lines around it", "names of libraries and devices tell whose memory it is");
+        Step::new("record", "include the lines around it", "names of libraries and devices show whose memory it is");
     (because(Cause::Unknown, text), vec![less(program).unwrap_or_else(smaller), whole])
 }
 

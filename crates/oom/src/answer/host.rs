@@ -93,14 +93,14 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
     } else {
         (
             format!(
-                "a DataLoader worker, {}, ended without a message: most often the host ran out of memory",
+                "a DataLoader worker, {}, ended without a message, usually because the host ran out of memory",
                 process(event)
             ),
             vec![
                 look_at_kernel(),
                 Step::new(
                     "without-workers",
-                    "run once without workers: the worker's own error then shows",
+                    "run once without workers: the worker's own error then appears",
                     "an error in native code also ends a worker",
                 )
                 .with("num_workers=0"),
@@ -113,8 +113,8 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn terminated(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "a DataLoader worker, {}, was ended by SIGTERM: a launcher, a scheduler or a person did that, and it is not a sign of a lack of \
-         memory",
+        "a DataLoader worker, {}, was ended by SIGTERM: a launcher, a scheduler or a person sent it, which does not \
+         suggest that memory ran out",
         process(event)
     );
     let step = Step::new(
@@ -127,7 +127,7 @@ fn terminated(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "a DataLoader worker, {}, crashed in native code: this signal does not indicate a lack of memory",
+        "a DataLoader worker, {}, crashed in native code: this signal does not suggest that memory ran out",
         process(event)
     );
     let step = Step::new(
@@ -143,8 +143,8 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(", here {}", size(bytes)));
     let who = match event.origin {
         _ if event.id == "shm-nccl" => "NCCL's buffers between processes",
-        "Triton Inference Server" => "what the server and each instance of a Python backend hand over, 64 MiB each,",
-        _ => "the batches that workers hand over",
+        "Triton Inference Server" => "data between the server and each instance of a Python backend, 64 MiB each,",
+        _ => "batches from workers",
     };
     let text = format!(
         "the host's shared memory (/dev/shm) is full: {who} go through it{asked}; in a container it has 64 MiB unless it is set"
@@ -156,12 +156,8 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
             "the host's limit is half of its memory",
         )
         .with("docker run --shm-size=16g, or --ipc=host; in Kubernetes an emptyDir with medium: Memory at /dev/shm"),
-        Step::new(
-            "other-sharing",
-            "hand batches over by files, or use fewer workers",
-            "slower, and without this limit",
-        )
-        .with("torch.multiprocessing.set_sharing_strategy('file_system')"),
+        Step::new("other-sharing", "pass batches in files, or use fewer workers", "slower, but without this limit")
+            .with("torch.multiprocessing.set_sharing_strategy('file_system')"),
     ];
     (because(Cause::SharedMemory, text), steps)
 }
@@ -169,8 +165,8 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
 /// Signal 7: a page of mapped memory could not be had.
 fn bus_error(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} was ended by signal 7, a bus error: most often the host's shared memory (/dev/shm) was full, through which NCCL and DataLoader \
-         workers hand over data, or a mapped file was cut short on a full disk",
+        "{} was ended by signal 7, a bus error: usually because the host's shared memory (/dev/shm) was full, \
+         through which NCCL and DataLoader workers exchange data, or a mapped file was cut short on a full disk",
         process(event)
     );
     let (_, steps) = shared(event);
@@ -206,13 +202,13 @@ fn pinned_by_jax(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "raise-limit",
             "raise the pool's limit, if the host has the memory",
-            "it is a number of GiB for each process",
+            "it is in GiB, for each process",
         )
         .with("XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB=128"),
         Step::new(
             "less-pinned-memory",
             "offload less to the host, and keep fewer transfers in flight",
-            "arrays in `pinned_host` memory, checkpoints and offloaded activations all lie in this pool",
+            "arrays in `pinned_host` memory, checkpoints and offloaded activations are all in this pool",
         ),
         more_host_memory(),
     ];
@@ -221,11 +217,12 @@ fn pinned_by_jax(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
 
 /// The thread that pins batches has ended: of what, stands before.
 fn pin_thread() -> (Diagnosis, Vec<Step>) {
-    let text = "the thread that copies batches to pinned memory has ended by an error that is not in this text: a worker that was killed, \
+    let text = "the thread that copies batches to pinned memory ended with an error that is not in this text: a \
+         worker that was killed, \
                 shared memory that is full, or memory that could not be pinned";
     let steps = vec![
         Step::new("look-before", "look for the first error before this line", "this line only follows from it"),
-        Step::new("without-workers", "run once without workers and pinned memory", "the error itself then shows")
+        Step::new("without-workers", "run once without workers and pinned memory", "the error itself then appears")
             .with("num_workers=0, pin_memory=False"),
     ];
     (because(Cause::Unknown, text), steps)
@@ -235,14 +232,15 @@ fn pin_thread() -> (Diagnosis, Vec<Step>) {
 fn open_files(event: &Event) -> (Diagnosis, Vec<Step>) {
     let or_full = if event.origin.contains("up to") { ", or /dev/shm is full" } else { "" };
     let text = format!(
-        "the process has too many open files{or_full}: each tensor that a DataLoader worker hands over keeps one open, and batches that are \
+        "the process has too many open files{or_full}: each tensor from a DataLoader worker keeps one open, and \
+         batches that are \
          kept, such as in a list, never close theirs; no memory is full"
     );
     let steps = vec![
         Step::new("raise-limit", "raise the limit of open files", "1,024 is a usual default").with("ulimit -n 65536"),
         Step::new(
             "other-sharing",
-            "hand batches over by names of files, and keep copies of tensors instead of the tensors",
+            "pass batches by file name, and keep copies of tensors instead of the tensors",
             "then none stays open",
         )
         .with("torch.multiprocessing.set_sharing_strategy('file_system'), batch.clone()"),
@@ -253,7 +251,7 @@ fn open_files(event: &Event) -> (Diagnosis, Vec<Step>) {
 /// Memory that the driver moves between the host and the GPU.
 fn managed() -> (Diagnosis, Vec<Step>) {
     let text = "bitsandbytes could not allocate managed memory, where its paged optimizers keep their state: it is memory of the host that \
-                the driver moves to the GPU, and WSL, containers and some drivers bound it";
+                the driver moves to the GPU, and WSL, containers and some drivers limit it";
     let steps = vec![
         Step::new(
             "other-optimizer",
@@ -274,10 +272,13 @@ fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
         event.origin
     );
     let steps = vec![
-        Step::new("raise-limit", "remove the limit on locked memory", "each queue and each registered buffer counts")
-            .with(
-                "ulimit -l unlimited; docker run --ulimit memlock=-1:-1; PropagateResourceLimitsExcept=MEMLOCK (Slurm)",
-            ),
+        Step::new(
+            "raise-limit",
+            "remove the limit on locked memory",
+            "every queue and every registered buffer \
+             counts",
+        )
+        .with("ulimit -l unlimited; docker run --ulimit memlock=-1:-1; PropagateResourceLimitsExcept=MEMLOCK (Slurm)"),
         Step::new("without-rdma", "run once without InfiniBand, to see whether the rest works", "it is then slower")
             .with("NCCL_IB_DISABLE=1"),
     ];
@@ -294,7 +295,7 @@ fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "larger-page-file",
             "make the paging file larger, or let Windows manage it",
-            "it needs a restart, and room on the disk",
+            "this needs a restart and disk space",
         )
         .with("SystemPropertiesPerformance.exe, Advanced, Virtual memory"),
         less_host_memory(),
@@ -318,7 +319,7 @@ fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "shrink",
             "compute on less at once: a smaller batch, a smaller or shorter input, tiles or chunks",
-            "one tensor has to lie in memory as a whole",
+            "each tensor must fit in memory as a whole",
         )
     } else {
         in_parts
@@ -337,8 +338,8 @@ fn killed(event: &Event, is_certain: bool) -> (Diagnosis, Vec<Step>) {
         )
     } else {
         format!(
-            "{who} was killed by signal 9 (exit code 137): most often the host, or the container's limit, ran out of memory; it is not the \
-             GPU's memory, and a scheduler's time limit or a person ends a process in the same way"
+            "{who} was killed by signal 9 (exit code 137): usually because the host, or the container's limit, ran \
+             out of memory, not the GPU; a scheduler's time limit or a person can also end a process this way"
         )
     };
     let steps = if is_certain {

@@ -70,7 +70,7 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
                     than the GPU has free; only the first line of the error is here, without its numbers"
         .to_owned();
     if found.surroundings.is_comfyui {
-        text.push_str("; ComfyUI passes on no more");
+        text.push_str("; ComfyUI does not show the rest");
     }
     let mut steps = Vec::new();
     if found.surroundings.is_comfyui {
@@ -79,7 +79,7 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
             Step::new(
                 "record",
                 "run once with PyTorch's own allocator: its message has the numbers",
-                "the error then says who uses how much",
+                "the error then shows how much each part uses",
             )
             .with("python main.py --disable-cuda-malloc"),
         );
@@ -92,7 +92,7 @@ fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
         steps.push(
             Step::new(
                 "record",
-                "give the lines after it, or run once with PyTorch's own allocator",
+                "include the lines after it, or run once with PyTorch's own allocator",
                 "its message has the numbers",
             )
             .with("remove `backend:cudaMallocAsync` from PYTORCH_CUDA_ALLOC_CONF"),
@@ -177,7 +177,7 @@ fn ggml_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
         "the graph has an entry for each part",
     );
     let newer =
-        Step::new("record", "use a newer release of the program", "the size of the pool is written in its source");
+        Step::new("record", "use a newer release of the program", "the size of the pool is fixed in its source");
     (because(Cause::Limit, text), vec![smaller, newer])
 }
 
@@ -193,7 +193,7 @@ fn ggml_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
     let newer = Step::new(
         "record",
         "use a newer release of the program",
-        "its measure of the graph is wrong for this input or this model",
+        "it measured the graph wrongly for this input or this model",
     );
     let smaller = Step::new(
         "shrink",
@@ -210,7 +210,7 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         asked(event)
     );
     let steps = vec![
-        margin("NCCL allocates at the first collective of each group, some hundreds of MiB for each"),
+        margin("NCCL allocates at the first collective of each group, a few hundred MiB each"),
         Step::new(
             "warm-up-nccl",
             "create the groups before the model is loaded",
@@ -240,7 +240,7 @@ fn window_space(event: &Event) -> (Diagnosis, Vec<Step>) {
     let fewer = Step::new(
         "fewer-windows",
         "register each buffer once, and deregister windows that are no longer used",
-        "each registration takes its own range, also of the same memory",
+        "each registration takes its own range, even of the same memory",
     );
     let without =
         Step::new("other-allocator", "run without symmetric memory", "NCCL then copies through its own buffers")
@@ -250,7 +250,8 @@ fn window_space(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
     if event.id == "npu-context" {
-        let text = "the device had no memory for the process's context, before the program allocated anything: others have filled it";
+        let text = "the device had no memory for the process's context, before the program allocated anything: other \
+             processes have filled it";
         let look = Step::new(
             "end-process",
             "end other processes on the device, or use another device",
@@ -288,10 +289,11 @@ pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
         Step::new(
             "shrink",
             "reduce the memory needed at once: a shorter context or fewer requests, a smaller prefill, fewer pixels or frames",
-            "the weights stay, and the memory beside them grows with these",
+            "the weights stay; the rest of the memory grows with these",
         )
         .with("mlx_lm: --max-kv-size 8192, --prefill-step-size 512"),
-        Step::new("smaller-model", "use a smaller or more quantised model, and keep only one loaded", "its weights are in memory as a whole"),
+        Step::new("smaller-model", "use a smaller or more quantised model, and keep only one loaded", "all of its \
+             weights are in memory"),
         Step::new("raise-limit", "let the GPU use more of the memory", "the system and other programs need the rest")
             .with("sudo sysctl iogpu.wired_limit_mb=N, with N in MiB"),
     ];
@@ -325,20 +327,16 @@ fn metal_buffers(event: &Event) -> (Diagnosis, Vec<Step>) {
 /// PyTorch's error without its message.
 fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     if let (Some(held), Some(limit)) = (event.bytes("allocated"), event.bytes("limit")) {
-        let others =
-            event.bytes("others").map_or_else(String::new, |bytes| format!(" and Metal {} beside it", size(bytes)));
+        let others = event.bytes("others").map_or_else(String::new, |bytes| format!(" and Metal {} more", size(bytes)));
         let text = format!(
             "the limit of MPS, {} (`PYTORCH_MPS_HIGH_WATERMARK_RATIO`), refused a request: PyTorch held {}{others}; the text ends before \
              the request's size",
             size(limit),
             size(held)
         );
-        let raise = Step::new(
-            "raise-limit",
-            "raise the limit",
-            "the system may then swap or stall, where its memory is in use otherwise",
-        )
-        .with("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0");
+        let raise =
+            Step::new("raise-limit", "raise the limit", "the system may then swap or stall, if its memory is in use")
+                .with("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0");
         return (because(Cause::Limit, text), vec![raise, shrink()]);
     }
     let text = "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why";
@@ -348,8 +346,8 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     };
     let whole = Step::new(
         "record",
-        "give the whole line: the numbers after it show the cause",
-        "how much was requested, free and reserved",
+        "include the whole line: the numbers in it show the cause",
+        "they are the requested, free and reserved memory",
     );
     (because(Cause::Unknown, text), vec![shrink, whole])
 }
@@ -405,7 +403,8 @@ fn level_zero(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
     }
     let text = format!(
-        "{} had no memory for a request: this program needs more than there is, or others hold it; the error has no numbers",
+        "{} had no memory for a request: this program needs more than there is, or other processes hold it; the \
+         error has no numbers",
         event.origin
     );
     let end = end_others(None, found).with("xpu-smi ps");
@@ -450,7 +449,7 @@ fn metal_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "split-request",
             "request less at once: a smaller batch, shorter sequences, or attention in slices",
-            "most often it holds all scores of the attention",
+            "usually it holds all attention scores",
         ),
         Step::new("other-device", "run this part on the CPU", "its tensors have no such limit")
             .with("PYTORCH_ENABLE_MPS_FALLBACK=1"),
@@ -465,7 +464,7 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
         Step::new(
             "free-gpu",
             "free the GPU of other processes and of earlier models, and load it on one GPU",
-            "the map is made from the memory that is free at that moment",
+            "the map depends on the free memory at that moment",
         )
         .with("device_map={\"\": 0}"),
         Step::new("offload", "allow layers in 32 bits on the CPU", "they are slow there")
@@ -477,7 +476,8 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
 /// The driver had no memory for a process that had requested nothing yet.
 fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not set up this process on the GPU, before it requested anything: others have filled the GPU, or the driver has no more \
+        "{} could not set up this process on the GPU, before it requested anything: other processes have filled the \
+         GPU, or the driver has no more \
          host memory for it (a limit of WSL, of a container, `ulimit -v`)",
         event.origin
     );
@@ -510,7 +510,7 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         let smaller = Step::new(
             "smaller-model",
             "use a smaller model, or one with fewer bits, and a smaller beam or batch",
-            "the weights are on the GPU as a whole",
+            "all of the weights are on the GPU",
         )
         .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");
         return (because(Cause::TooBig, text), vec![smaller, end_others(None, found)]);

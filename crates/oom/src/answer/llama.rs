@@ -51,8 +51,8 @@ fn has_recovered(found: &Found) -> bool {
 }
 
 fn recovered() -> (Diagnosis, Vec<Step>) {
-    let text = "the compute buffers for pipeline parallelism did not fit, and llama.cpp went on without it: they are several times as large \
-                with it, and the text has no failure after that";
+    let text = "the compute buffers for pipeline parallelism did not fit, and llama.cpp continued without it; with \
+         it they are several times as large, and the text has no failure after that";
     let step = Step::new(
         "smaller-batch",
         "for pipeline parallelism, compute fewer tokens of a prompt at once; or build without it",
@@ -89,10 +89,9 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 /// A warning: the model is loaded all the same.
 fn fit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let text = "the model with its settings needs more than the GPUs have free, and llama.cpp could not change them, since they are given \
-                (`--n-gpu-layers`, `--override-tensor`): it then loads as it was told, and runs out of memory";
-    let fit =
-        Step::new("fewer-layers", "let llama.cpp choose how many layers fit", "it looks at the memory that is free")
-            .with("no --n-gpu-layers, or --n-gpu-layers auto");
+                (`--n-gpu-layers`, `--override-tensor`): it then loads with them, and runs out of memory";
+    let fit = Step::new("fewer-layers", "let llama.cpp choose how many layers fit", "it measures the free memory")
+        .with("no --n-gpu-layers, or --n-gpu-layers auto");
     (because(Cause::TooBig, text), vec![fit, fewer_layers(log), shorter(log)])
 }
 
@@ -118,8 +117,8 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
         ("the GPU's runtime", "GGML_CUDA_NO_PINNED=1, --no-mmap")
     };
     let text = format!(
-        "{by} could not pin host memory for what stays there: llama.cpp then goes on with ordinary memory, and copies to the GPU are \
-         slower"
+        "{by} could not pin host memory for what stays there: llama.cpp then continues with ordinary memory, and \
+         copies to the GPU are slower"
     );
     let step = Step::new(
         "without-mmap",
@@ -137,7 +136,7 @@ fn exited(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let smaller = Step::new(
         "smaller-model",
         "use a smaller model or quantisation",
-        "the weights and the context's KV cache have to fit in the memory of the GPUs and the host",
+        "the weights and the context's KV cache must fit in the memory of the GPUs and the host",
     );
     (because(Cause::Unknown, text), vec![smaller, shorter(log)])
 }
@@ -236,7 +235,7 @@ fn fewer_requests() -> Step {
     Step::new(
         "fewer-requests",
         "serve one request at a time, and one model",
-        "each parallel request has a context of its own, and a second model its weights",
+        "each parallel request has its own context, and a second model its own weights",
     )
     .with("OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1")
 }
@@ -245,7 +244,7 @@ fn overhead() -> Step {
     Step::new(
         "leave-margin",
         "let Ollama leave memory of each GPU free",
-        "it chooses the layers by an estimate, and other programs may take memory after it looked",
+        "it chooses the layers by an estimate, and other programs may take memory after that",
     )
     .with("OLLAMA_GPU_OVERHEAD=1073741824")
 }

@@ -137,7 +137,8 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
     Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
 }
 
-/// Whether an engine was still loading: it says so, or it holds more than its share of the GPU, and a share bounds the cache alone.
+/// Whether an engine was still loading: it says so, or it holds more than its share of the GPU, and a share bounds the
+/// cache alone.
 fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let has_pool = log.ranks.iter().any(|rank| rank.kv_cache_bytes.is_some() || rank.kv_tokens.is_some());
     let exceeds_share = || {
@@ -174,7 +175,8 @@ fn in_chunks(tried_bytes: Option<u64>) -> Step {
     let step = Step::new(
         "chunk-logits",
         "compute the loss, the log-probabilities or the entropy in chunks of tokens, or with a fused kernel",
-        "the line holds a number for each token and entry of the vocabulary; in chunks only one chunk of them exists",
+        "this line allocates a number for each token and vocabulary entry; in chunks, only one chunk exists at a \
+         time",
     )
     .with("use_liger_kernel=True (transformers, TRL), loss_type=\"chunked_nll\" (TRL), entropy_from_logits_with_chunking=True (verl)");
     match tried_bytes {
@@ -231,7 +233,8 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
     events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))
 }
 
-/// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1 for what
+/// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1
+/// for what
 /// often follows from something else.
 fn weight(event: &Event) -> u8 {
     match event.id {
@@ -288,7 +291,7 @@ fn absurd(event: &Event, bytes: u64) -> (Diagnosis, Vec<Step>) {
     );
     let step = Step::new(
         "split-request",
-        "check the shapes of the operator's inputs, and of a dynamic axis above all",
+        "check the shapes of the operator's inputs, especially of a dynamic axis",
         "no setting of the allocator helps",
     );
     (because(Cause::NeverFits, text), vec![step])

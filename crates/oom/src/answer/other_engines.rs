@@ -24,8 +24,9 @@ fn shorter(title: &str, why: &str) -> Step {
 }
 
 fn lmdeploy() -> (Diagnosis, Vec<Step>) {
-    let text = "LMDeploy's engine found no memory on the GPU: its KV cache takes a share of the memory that is free after the weights, \
-                and the rest has to hold everything else";
+    let text = "LMDeploy's engine found too little memory on the GPU: its KV cache takes a share of the memory that \
+         is free after the weights, \
+                and the rest must hold everything else";
     let steps = vec![
         Step::new(
             "lower-share",
@@ -96,7 +97,7 @@ fn exllama() -> (Diagnosis, Vec<Step>) {
         Step::new(
             "offload",
             "keep experts on the CPU, or use a smaller quantisation",
-            "of a model with experts, most weights are theirs",
+            "in a model with experts, most weights belong to them",
         )
         .with("cpu_moe_offload_layers (TabbyAPI, ExLlamaV3)"),
     ];

@@ -91,7 +91,8 @@ pub(super) fn explain(found: &Found) -> Option<Answer> {
     let is_fragmented = unallocated >= (64 << 20).max(reserved / WORTH_A_WORD);
     let (cause, text) = if is_fragmented {
         let text = format!(
-            "{failed} failed although {} of the {} reserved was in no tensor ({} now allocated): fragmentation, or memory that was freed \
+            "{failed} failed although {} of the {} reserved was not in any tensor ({} now allocated): fragmentation, \
+             or memory that was freed \
              after the failure",
             size(unallocated),
             size(reserved),

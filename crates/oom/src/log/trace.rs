@@ -54,7 +54,8 @@ pub struct AskedAt {
     pub own: Option<TracebackFrame>,
     /// The innermost line of all.
     pub innermost: Option<TracebackFrame>,
-    /// The part of a job that failed, where the traceback or the line's prefix tells: an engine in a training job is not its trainer.
+    /// The part of a job that failed, where the traceback or the line's prefix tells: an engine in a training job is
+    /// not its trainer.
     pub side: Option<Side>,
     /// The purpose of the lines, by the names of functions.
     pub purpose: Option<Purpose>,
@@ -213,25 +214,25 @@ const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "lo
 
 /// What a line of Python allocates, by its words. The earlier row counts.
 const ALLOCATES: [(&str, &str); 23] = [
-    ("logits.float()", "a copy of the logits in float32: 4 bytes for each token and entry of the vocabulary"),
+    ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
     ("log_softmax", "log-probabilities as large as its input, often in float32"),
     ("logsumexp", "an intermediate as large as the logits"),
     ("softmax", "a result as large as its input"),
     ("one_hot", "a tensor with an entry of 8 bytes for each class of each element"),
-    ("lm_head", "the logits: one number for each token and entry of the vocabulary"),
-    (".float()", "a copy in float32, twice as large as the 16-bit tensor beside it"),
-    (".to(torch.float32)", "a copy in float32, twice as large as the 16-bit tensor beside it"),
-    ("torch.cat", "a new tensor as large as all its parts, which stay alive until it is done"),
-    ("torch.stack", "a new tensor as large as all its parts, which stay alive until it is done"),
+    ("lm_head", "the logits: one number for each token and vocabulary entry"),
+    (".float()", "a float32 copy, twice as large as its 16-bit tensor"),
+    (".to(torch.float32)", "a float32 copy, twice as large as its 16-bit tensor"),
+    ("torch.cat", "a new tensor as large as all its parts, which stay alive until it is complete"),
+    ("torch.stack", "a new tensor as large as all its parts, which stay alive until it is complete"),
     (".repeat(", "a copy for each repetition"),
     (".contiguous()", "a copy of the whole tensor"),
-    (".backward(", "gradients, and what the backward pass needs beside them"),
+    (".backward(", "gradients, and the temporaries of the backward pass"),
     (".step(", "the optimizer's state at its first step, and its intermediates"),
     ("torch._foreach_", "temporary copies of all parameters that are updated at once"),
-    ("exp_avg", "the optimizer's state, as large as the parameters for each of its averages"),
-    ("matmul", "the product of two matrices; of attention without a fused kernel, all scores at once"),
-    ("baddbmm", "all scores of the attention at once"),
+    ("exp_avg", "the optimizer's state: each of its averages is as large as the parameters"),
+    ("matmul", "the product of two matrices; in attention without a fused kernel, all scores at once"),
+    ("baddbmm", "all attention scores at once"),
     ("einsum", "the product and its intermediates"),
     ("torch.zeros", "a new tensor of the given shape"),
     ("torch.empty", "a new tensor of the given shape"),

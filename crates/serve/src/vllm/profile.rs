@@ -1,7 +1,8 @@
 //! vLLM's profile run: the peak of a batch as large as the settings allow, above the weights.
 //!
 //! # Source
-//! `vllm/v1/worker/gpu_model_runner.py`, `profile_run`: the encoder of images, then one forward pass, then the sampler; the same in
+//! `vllm/v1/worker/gpu_model_runner.py`, `profile_run`: the encoder of images, then one forward pass, then the
+//! sampler; the same in
 //! `vllm/v1/worker/gpu/model_runner.py` for the second runner.
 
 use highwater_estimate::ServedVision;
@@ -13,7 +14,8 @@ use crate::version::Version;
 
 /// Until when the encoder of images gathers queries, keys and values from all ranks. 0.11 does, 0.24 does not.
 const GATHERS_UNTIL: Version = Version::new(0, 12, 0);
-/// V1 ran no sampler at first: until 0.7.2 it computed the logits of every token, then those of every sequence, and since 0.8 it samples.
+/// V1 ran no sampler at first: until 0.7.2 it computed the logits of every token, then those of every sequence, and
+/// since 0.8 it samples.
 ///
 /// # Source
 /// `profile_run` of 0.7.1, 0.7.3 and 0.8.0.
@@ -22,21 +24,27 @@ const SAMPLES_SINCE: Version = Version::new(0, 8, 0);
 /// Bytes of the sampler for each sequence and entry of the vocabulary.
 ///
 /// # Source
-/// Fitted on five H100 rows of 0.11 and checked on fifteen rows of 0.6 to 0.11, which give 38.25 to 38.9. PyTorch's sampler has
-/// logits in 16 and 32 bits, counts for penalties in 64 bits, sorted values and 64-bit indices, softmax and sums alive together.
+/// Fitted on five H100 rows of 0.11 and checked on fifteen rows of 0.6 to 0.11, which give 38.25 to 38.9. PyTorch's
+/// sampler has
+/// logits in 16 and 32 bits, counts for penalties in 64 bits, sorted values and 64-bit indices, softmax and sums alive
+/// together.
 const SAMPLER: f64 = 38.4;
 /// The same with `FlashInfer`'s sampler, or the Triton one: neither sorts.
 ///
 /// # Source
-/// H100 rows of 0.17 to 0.19 (llm-d-planner, accuracy report), without the hidden states: Llama 3.1 8B 14.9, Qwen3 14B 14.9, Qwen2.5 7B
+/// H100 rows of 0.17 to 0.19 (llm-d-planner, accuracy report), without the hidden states: Llama 3.1 8B 14.9, Qwen3 14B
+/// 14.9, Qwen2.5 7B
 /// 14.9, Gemma 2 14.6 to 14.9. A row of 0.11.2 on an L4 leaves room for 14 to 15.
 const LIGHT_SAMPLER: f64 = 14.9;
-/// Since when the light sampler is the default: 0.17.0 has `v1/sample/ops/topk_topp_triton.py`, 0.16.0 has not. `FlashInfer`'s is the
-/// default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was installed: `pip` does not do that by
+/// Since when the light sampler is the default: 0.17.0 has `v1/sample/ops/topk_topp_triton.py`, 0.16.0 has not.
+/// `FlashInfer`'s is the
+/// default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was installed: `pip`
+/// does not do that by
 /// itself (#26859), vLLM's container image does.
 const LIGHT_SINCE: Version = Version::new(0, 17, 0);
 const FLASHINFER_WHERE_INSTALLED_UNTIL: Version = Version::new(0, 11, 0);
-/// The second runner samples in place, from the logits alone. Later the profile run samples a second time with every parameter set:
+/// The second runner samples in place, from the logits alone. Later the profile run samples a second time with every
+/// parameter set:
 /// logits in the model's type, their copy in 32 bits, and probabilities in 32 bits.
 ///
 /// # Source
@@ -47,7 +55,8 @@ const WARMS_UP_SINCE: Version = Version::new(0, 31, 0);
 /// `vllm/config/compilation.py` of 0.11.2; 0.11.0 does not.
 const TIMES_KERNELS_SINCE: Version = Version::new(0, 11, 2);
 
-/// Peak of a first start, 0 where nothing is timed: vLLM times the look-up of embeddings on a table as large as the model's, and its result needs memory,
+/// Peak of a first start, 0 where nothing is timed: vLLM times the look-up of embeddings on a table as large as the
+/// model's, and its result needs memory,
 /// too. In a model with an encoder of images, the look-up is not part of the compiled code.
 ///
 /// # Source
@@ -104,11 +113,11 @@ pub(super) fn activation(question: &Question<'_>, filled: &Filled, is_first: boo
     let encoder = vision.map_or(0, |vision| product([images.patches, of_patch(question, &vision)]));
     let encoder = encoder.saturating_add(product([images.made, outputs, model.hidden, element]));
     if encoder > forward.0 {
-        forward = (encoder, "encoder of images of the profile batch".to_owned());
+        forward = (encoder, "image encoder of the profile batch".to_owned());
     }
     let timed = if is_first && settings.first_start { of_first_start(question, filled) } else { 0 };
     if timed > forward.0 {
-        forward = (timed, "table of embeddings that the first start times".to_owned());
+        forward = (timed, "embedding table that the first start times".to_owned());
     }
     let is_sampling = is_last && !filled.is_chunked_v0 && model.vocab > 0;
     if is_sampling {
@@ -155,11 +164,14 @@ struct Images {
 }
 
 impl Images {
-    /// V0 gives one image to every sequence. V1 takes as many of the largest as its budget of tokens holds, and one at least.
+    /// V0 gives one image to every sequence. V1 takes as many of the largest as its budget of tokens holds, and one at
+    /// least.
     ///
     /// # Source
-    /// `vllm/multimodal/encoder_budget.py` of 0.24. A video of Qwen 2 and 2.5 VL has up to 14 frames of the largest size, two of which
-    /// become the tokens of one image: `get_num_frames_with_most_features` of `vllm/model_executor/models/qwen2_vl.py`; 0.23 prints a
+    /// `vllm/multimodal/encoder_budget.py` of 0.24. A video of Qwen 2 and 2.5 VL has up to 14 frames of the largest
+    /// size, two of which
+    /// become the tokens of one image: `get_num_frames_with_most_features` of
+    /// `vllm/model_executor/models/qwen2_vl.py`; 0.23 prints a
     /// budget of 114,688 tokens for Qwen2.5-VL.
     fn of(question: &Question<'_>, filled: &Filled, vision: &ServedVision) -> Images {
         const PAIRS_OF_FRAMES: u64 = 7;
@@ -181,7 +193,8 @@ impl Images {
     }
 }
 
-/// Items of so many tokens in the profile batch: as many as its budget holds, and no more than fit all sequences; one at least.
+/// Items of so many tokens in the profile batch: as many as its budget holds, and no more than fit all sequences; one
+/// at least.
 ///
 /// # Source
 /// `get_mm_max_toks_per_item` and `max_items_per_batch` of `vllm/multimodal/encoder_budget.py` of 0.24.
@@ -191,10 +204,12 @@ fn items(question: &Question<'_>, filled: &Filled, tokens: u64) -> u64 {
 }
 
 impl Images {
-    /// Gemma 4 is profiled with videos: 32 frames of 70 tokens, each of three by three patches, with eight tokens between them.
+    /// Gemma 4 is profiled with videos: 32 frames of 70 tokens, each of three by three patches, with eight tokens
+    /// between them.
     ///
     /// # Source
-    /// vLLM 0.23, `vllm/model_executor/models/gemma4_mm.py`, `_VIDEO_MAX_FRAMES` and `get_mm_max_tokens_per_item`. 0.19 prints 6 videos for
+    /// vLLM 0.23, `vllm/model_executor/models/gemma4_mm.py`, `_VIDEO_MAX_FRAMES` and `get_mm_max_tokens_per_item`.
+    /// 0.19 prints 6 videos for
     /// 16,384 tokens, 0.23 3 for 8,192.
     fn of_gemma(question: &Question<'_>, filled: &Filled) -> Images {
         const FRAMES: u64 = 32;
@@ -205,15 +220,18 @@ impl Images {
     }
 }
 
-/// Tokens of the largest video of Qwen 3 VL, and of a sequence that has it, with a time for every two frames: 12.5 for each of its tokens.
+/// Tokens of the largest video of Qwen 3 VL, and of a sequence that has it, with a time for every two frames: 12.5 for
+/// each of its tokens.
 ///
 /// # Source
-/// vLLM 0.11, `get_max_video_tokens` of `vllm/model_executor/models/qwen3_vl.py`: 25,165,824 pixels, of which 32 × 32 of two frames become a
+/// vLLM 0.11, `get_max_video_tokens` of `vllm/model_executor/models/qwen3_vl.py`: 25,165,824 pixels, of which 32 × 32
+/// of two frames become a
 /// token. 0.11.0 prints a budget of 153,600 tokens for one video.
 const VIDEO_TOKENS: u64 = 12_288;
 const EXPANDED_TOKENS: u64 = VIDEO_TOKENS * 25 / 2;
 
-/// Whether the profile run copies what the encoder makes into a tensor of the whole budget: `profile_run` of 0.11; 0.16 does not.
+/// Whether the profile run copies what the encoder makes into a tensor of the whole budget: `profile_run` of 0.11;
+/// 0.16 does not.
 fn is_expanded(question: &Question<'_>) -> bool {
     let releases = Version::new(0, 11, 0)..GATHERS_UNTIL;
     releases.contains(&question.release.version) && question.model.kind.starts_with("qwen3_vl")
@@ -222,8 +240,10 @@ fn is_expanded(question: &Question<'_>) -> bool {
 /// Bytes of the encoder of images for each patch of the profile batch: a block's attention.
 ///
 /// # Source
-/// vLLM 0.8 to 0.11, `vllm/model_executor/models/qwen2_5_vl.py`, `Qwen2_5_VisionAttention` (with several ranks queries, keys and values
-/// are gathered from all, and rotated in 32 bits), and 0.24, where they are not. Peaks of 0.23 on an RTX 4090 with one rank and of 0.28 on
+/// vLLM 0.8 to 0.11, `vllm/model_executor/models/qwen2_5_vl.py`, `Qwen2_5_VisionAttention` (with several ranks
+/// queries, keys and values
+/// are gathered from all, and rotated in 32 bits), and 0.24, where they are not. Peaks of 0.23 on an RTX 4090 with one
+/// rank and of 0.28 on
 /// RTX 5090 with two are those of Qwen 3.5's encoder.
 fn of_patch(question: &Question<'_>, vision: &ServedVision) -> u64 {
     let (element, ranks) = (question.model.element_bytes, question.settings.tp());

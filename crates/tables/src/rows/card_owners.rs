@@ -16,7 +16,7 @@ table! {
         role: &'a str,
         /// The library; null where the role says it.
         library: Option<&'a str>,
-        /// Bytes; negative if more was freed than was seen to be allocated.
+        /// Bytes; negative if more was freed than the recording saw allocated.
         bytes: i64,
         /// Whether it counts in the process's memory on the GPU.
         counts: bool,

@@ -24,7 +24,7 @@ table! {
         start_time_us: Option<i64>,
         /// The time of the last entry.
         end_time_us: Option<i64>,
-        /// Whether it was recorded from its begin to its end.
+        /// Whether it was recorded from beginning to end.
         is_complete: bool,
         /// The highest requested bytes.
         peak_requested_bytes: u64,

@@ -320,6 +320,7 @@ fn malformed_requests_get_a_status_and_a_reason() {
         ("api/files/0/simulate?device=9", 400, "there is no device 9"),
         ("api/files/0/simulate?capacity=24", 400, "`24` is not a size"),
         ("api/files/0/simulate?capacity=-1", 400, "`-1` is not a size"),
+        ("api/files/0/simulate?card=rtx9090", 400, "`rtx9090` is neither a size nor a known GPU"),
         ("api/files/0/simulate?speed=1", 400, "`speed` is not a parameter here"),
         ("api/files/0/simulate?conf=nonsense:1", 400, "the settings `nonsense:1` cannot be simulated"),
         ("api/files/0/simulate?conf=%ff%fe", 400, "the settings `\u{fffd}\u{fffd}` cannot be simulated"),
@@ -356,6 +357,16 @@ fn what_if_is_answered_as_by_the_command() {
         assert_eq!(timeline["entries"].as_array().map(Vec::len), timeline["reserved_bytes"].as_array().map(Vec::len));
     }
     assert_eq!(served.get(conf).json(), document);
+}
+
+#[test]
+fn a_gpu_of_a_what_if_gives_pytorch_its_memory_without_the_context() {
+    let served = Served::new(&[recording_path("linear_forward")]);
+    let document = served.get("api/files/0/simulate?device=0&card=RTX+4090").json();
+    let run = &document["runs"][0];
+    let bytes = |name: &str| run[name].as_u64().unwrap();
+    assert_eq!((&run["card"], bytes("card_total_bytes") * 100 >> 30), (&"RTX 4090".into(), 2363));
+    assert_eq!(bytes("card_total_bytes") - bytes("capacity_bytes"), 742 << 20);
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Fidelity {
     }
 }
 
-/// Where a replay parts from its recording.
+/// The point where a replay diverges from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The recorded entry; the number of entries if the recording ends here.

@@ -21,7 +21,7 @@ export function addChartCommands(
   const zoomUp = (factor: number) => () => zoomBytes(chart, chart.viewport.lowBytes, factor);
   const measure = () => {
     markAt(chart.entryAtPointer ?? shownEntry.value);
-    if (mark.value !== null) tell('m again, at the other end, measures the stretch');
+    if (mark.value !== null) tell('press m again at the other end to measure the range');
   };
   const unmark = {
     keys: ['Escape'],
@@ -44,8 +44,8 @@ export function addChartCommands(
     {keys: ['o'], help: 'go to the next out-of-memory error', run: () => goToNextError(chart)},
     {keys: [']'], help: 'next iteration, phase or scope', run: () => goToBoundary(chart, 1)},
     {keys: ['['], help: 'previous iteration, phase or scope', run: () => goToBoundary(chart, -1)},
-    {keys: ['m'], help: 'mark one end of a stretch, then the other, to measure it', run: measure},
-    {keys: ['r'], help: 'select the visible stretch', run: () => selectVisible(chart)},
+    {keys: ['m'], help: 'mark one end of a range, then the other, to measure it', run: measure},
+    {keys: ['r'], help: 'select the visible range', run: () => selectVisible(chart)},
     {keys: ['t'], help: 'entries or time on the x axis', run: () => void switchAxis(chart.device)},
   ];
   const end = addCommands(() => ({

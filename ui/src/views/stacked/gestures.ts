@@ -27,8 +27,8 @@ export const GESTURES: readonly Gesture[] = [
   {hands: 'Shift wheel', help: 'move left and right'},
   {hands: 'Alt wheel', help: 'zoom the bytes'},
   {hands: 'drag', help: 'move'},
-  {hands: 'drag in the strip', help: 'show a stretch; move or resize the frame in it'},
-  {hands: 'Shift drag', help: 'measure a stretch'},
+  {hands: 'drag in the strip', help: 'show a range; move or resize the frame in it'},
+  {hands: 'Shift drag', help: 'measure a range'},
   {hands: 'click', help: 'pin what is under the pointer'},
   {hands: 'double click', help: 'fit its lifetime'},
 ];

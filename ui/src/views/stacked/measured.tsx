@@ -24,7 +24,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
   return (
     <section class="range">
       <h2>
-        Measured stretch
+        Measured range
         <span class="spring" />
         <button type="button" class="plain" title="Copy as text" onClick={() => copyText(textOf(totals))}>
           copy
@@ -49,7 +49,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
             store.view.value = 'stacks';
           }}
         >
-          stacks of this stretch
+          stacks of this range
         </button>
       </div>
     </section>
@@ -59,7 +59,7 @@ export function MeasuredStretch({device}: {device: Opened}) {
 /** Says how a stretch is measured, where none is. */
 export function MeasureHint() {
   if (store.selection.value || !MEASURING.includes(store.view.value)) return null;
-  return <section class="faint">Shift-drag to measure a stretch, or press m at each of its ends.</section>;
+  return <section class="faint">Shift-drag to measure a range, or press m at each of its ends.</section>;
 }
 
 function Sites({totals: {sites, otherSites}}: {totals: RangeTotals}) {

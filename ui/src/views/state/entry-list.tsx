@@ -94,8 +94,14 @@ export function EntryList({device, panel}: {device: Opened; panel: PanelWidth}) 
           top.value = Number(event.currentTarget.value);
         }}
       />
+      <Whole line={lines.value[chosen.value]} />
     </div>
   );
+}
+
+/** The call site of the chosen entry, whose name may be cut in the list. */
+function Whole({line}: {line: EntryLine | undefined}) {
+  return <div class="whole-site">{line?.site ?? ''}</div>;
 }
 
 function Line({line, isChosen}: {line: EntryLine; isChosen: boolean}) {

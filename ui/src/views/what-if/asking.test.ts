@@ -1,6 +1,6 @@
 import {describe, expect, it, vi} from 'vitest';
 import {Problem} from '../../data/source';
-import {Asking} from './asking';
+import {Asking, memoryParameter} from './asking';
 import type {Simulation} from './simulation';
 
 /** An answer that comes when the test says so, and how its question ended. */
@@ -20,6 +20,14 @@ function later() {
 }
 
 const answerOf = (device: number) => ({device}) as Simulation;
+
+describe('the memory of a question', () => {
+  it('is a limit with its unit, and else a GPU', () => {
+    for (const limit of ['24GiB', '512 MiB', '1.5g', '1,024 KiB', '100B']) expect(memoryParameter(limit), limit).toBe('capacity');
+    // A bare number may be a name: `4090`.
+    for (const card of ['RTX 4090', '4090', 'a100-80gb', 'T4', 'nonsense']) expect(memoryParameter(card), card).toBe('card');
+  });
+});
 
 describe('a question to the simulator', () => {
   it('is cancelled by the next one, and its answer does not count', async () => {

@@ -96,15 +96,20 @@ export function askStudy({study, device}: Questions): Promise<void> {
   return simulate(study, device, [], '');
 }
 
-/** Asks for runs under settings, with a capacity such as `24GiB`, or `''` for no limit. */
-export function askRuns({own, device}: Questions, confs: readonly string[], capacity: string): void {
-  void simulate(own, device, confs, capacity);
+/** Asks for runs under settings, with a memory: a limit such as `24GiB`, a GPU such as `RTX 4090`, or `''` for no limit. */
+export function askRuns({own, device}: Questions, confs: readonly string[], memory: string): void {
+  void simulate(own, device, confs, memory);
 }
 
-function simulate(asking: Asking, device: Opened, confs: readonly string[], capacity: string): Promise<void> {
+/** The parameter of the program for a memory: a size with its unit is a limit, all else names a GPU. */
+export function memoryParameter(memory: string): 'capacity' | 'card' {
+  return /^[\d.,_\s]*([KMGTP]i?)?B?$/i.test(memory) && /[a-z]/i.test(memory) ? 'capacity' : 'card';
+}
+
+function simulate(asking: Asking, device: Opened, confs: readonly string[], memory: string): Promise<void> {
   const query = new URLSearchParams({device: String(device.device.device)});
   for (const conf of confs) query.append('conf', conf);
-  if (capacity !== '') query.append('capacity', capacity);
+  if (memory !== '') query.append(memoryParameter(memory), memory);
   const file = store.file.peek();
   return asking.ask(
     signal => dataSource().simulate<Simulation>(file, query, signal),

@@ -64,7 +64,7 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
           type="text"
           size={9}
           placeholder="no limit"
-          title="A limit as set_per_process_memory_fraction sets it, such as 24GiB or 512MiB"
+          title="A limit as set_per_process_memory_fraction sets it, such as 24GiB, or a GPU, such as RTX 4090, without its CUDA context"
           value={capacity.value}
           onInput={event => (capacity.value = event.currentTarget.value)}
         />
@@ -81,7 +81,7 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
           >
             <option value="">…</option>
             {cards.map(({short_name: name, gigabytes, total_bytes: total}) => (
-              <option key={name} value={binary(total).replace(' ', '')}>
+              <option key={name} value={name}>
                 {gigabytes} GB: {name} ({binary(total)})
               </option>
             ))}

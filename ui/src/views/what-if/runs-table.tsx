@@ -68,8 +68,8 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
       <td class="whole">
         {line && <LineSwatch line={line} />} <Breakable text={confWords(run.conf)} />
       </td>
-      <td class="number" data-title="memory">
-        {run.card ?? (run.capacity_bytes === null ? 'no limit' : binary(run.capacity_bytes))}
+      <td class="number" data-title="memory" title={memoryTitle(run)}>
+        {memoryWords(run)}
       </td>
       <td class="whole">
         {run.outcome === 'fits' ? (
@@ -105,6 +105,17 @@ function RunRow({run, line, endsAtError}: {run: SimulatedRun; line: Line | undef
       </td>
     </tr>
   );
+}
+
+/** The memory that PyTorch can have, and whose it is. */
+function memoryWords({card, capacity_bytes: bytes}: SimulatedRun): string {
+  if (bytes === null) return 'no limit';
+  return card === undefined ? binary(bytes) : `${card} (${binary(bytes)})`;
+}
+
+function memoryTitle({card, card_total_bytes: total, capacity_bytes: bytes}: SimulatedRun): string | undefined {
+  if (card === undefined || total === undefined || bytes === null) return undefined;
+  return `${card} has ${binary(total)} in all; the CUDA context takes ${binary(total - bytes)} of it`;
 }
 
 /** What PyTorch would have said, and what was in the way. */

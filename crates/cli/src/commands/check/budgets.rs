@@ -48,8 +48,8 @@ pub(super) fn gather(args: &Args) -> Result<Budgets, Problem> {
     let baseline = args.baseline.clone().or(written.baseline);
     let tolerance = args.tolerance.or(written.tolerance).unwrap_or(0.0);
     if limits.is_empty() && baseline.is_none() {
-        let hint = "give one, such as `--max-peak-reserved 16GiB` or `--baseline old.pickle`, or put it into \
-         `highwater.toml`";
+        let hint = "give one, such as `--max-peak-reserved 16GiB` or `--baseline old.pickle`, or put it in \
+             `highwater.toml`";
         return Err(Problem::new("there is no budget to check").hint(hint));
     }
     Ok(Budgets { limits, baseline, tolerance })

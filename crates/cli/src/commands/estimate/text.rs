@@ -91,7 +91,7 @@ fn chosen_card(view: &EstimateView) -> Option<Text> {
         (false, true) => ("It may fit", BAD),
         (false, false) => ("It does not fit", BAD),
     };
-    let name = format!("{verdict} {} ({})", gpu(card.name), size(card.memory_bytes));
+    let name = format!("{verdict} {} ({} in all)", gpu(card.name), size(card.memory_bytes));
     Some(Text::styled(name, style).and(format!(": {}.", spare(card)), PLAIN))
 }
 
@@ -264,11 +264,12 @@ fn fit_in_words(fit: &FitView) -> Text {
         (false, true) => ("It may fit", BAD),
         (false, false) => ("It does not fit", BAD),
     };
-    Text::styled(format!("{verdict} {}", size(fit.limit_bytes)), style).and(format!("; {batch}."), PLAIN)
+    Text::styled(format!("{verdict} a GPU with {} in all", size(fit.limit_bytes)), style)
+        .and(format!("; {batch}."), PLAIN)
 }
 
 fn changes(fit: &FitView) -> Section {
-    let mut section = Section::new(format!("To fit {}", size(fit.limit_bytes)));
+    let mut section = Section::new(format!("To fit a GPU with {}", size(fit.limit_bytes)));
     let mut table =
         Table::new([("", Align::Left), ("on the GPU", Align::Right), ("change", Align::Left)]).indented(2).wrapped();
     for change in &fit.changes {

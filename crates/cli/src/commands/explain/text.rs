@@ -66,7 +66,8 @@ const STEPS: &str = "What to change";
 /// Notes and steps of an answer for an issue's comment.
 const BRIEF: usize = 3;
 
-/// The answer to a log, short enough for a comment on an issue: the cause, where the memory went, and the first steps. A snapshot's
+/// The answer to a log, short enough for a comment on an issue: the cause, where the memory went, and the first steps.
+/// A snapshot's
 /// answer stays whole.
 pub(super) fn brief(view: &ExplainView<'_>, name: &str) -> Document {
     if !view.failures.is_empty() {
@@ -147,7 +148,7 @@ fn holder(share: &ShareView) -> String {
         ("outside-pytorch", _) => "this process: outside PyTorch (context, libraries)".to_owned(),
         ("process", Some(pid)) => format!("process {pid}"),
         ("others", _) => "others".to_owned(),
-        ("untold", _) => "unknown: the driver, contexts, processes that are not listed".to_owned(),
+        ("untold", _) => "unknown: the driver, contexts, unlisted processes".to_owned(),
         _ => "free".to_owned(),
     }
 }
@@ -184,7 +185,7 @@ fn evidence(failure: &FailureExplainedView<'_>) -> Vec<Section> {
             let share = if pinning.call_sites.len() == 1 { "" } else { "most of it from " };
             format!(" ({share}{})", frames::place_of(&site.at))
         });
-        let fewest = if pinning.is_smallest { "" } else { "; fewer may do" };
+        let fewest = if pinning.is_smallest { "" } else { "; fewer may be enough" };
         let blocks = match pinning.count {
             1 => format!("one {} block", size(pinning.bytes)),
             blocks => format!("{} blocks of {} in all", count(blocks), size(pinning.bytes)),

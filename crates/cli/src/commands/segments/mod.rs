@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Show at most this many segments of each pool and stream; 0 for all [default: 100 as text, all as JSON]
     #[arg(long, alias = "limit", value_name = "N")]
     top: Option<usize>,
-    /// List the blocks of each segment, too; JSON always has them
+    /// Also list the blocks of each segment; JSON always has them
     #[arg(long)]
     blocks: bool,
     /// Output format

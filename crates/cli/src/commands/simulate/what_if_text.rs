@@ -165,7 +165,7 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
     let heading = if is_only_the_recording { "The failure, replayed with the memory there was" } else { "Runs" };
     let mut section = Section::new(heading);
     let mut table = Table::new([
-        ("capacity", Align::Right),
+        ("for PyTorch", Align::Right),
         ("outcome", Align::Left),
         ("reserved", Align::Right),
         ("allocated", Align::Right),
@@ -192,10 +192,22 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
             }
         }
         if let Some(reason) = run.reason.as_ref().filter(|_| view.premise.is_none() || run.oom_entry.is_none()) {
-            table.below(format!("  {}: {reason}", run.confidence));
+            table.below(format!("  may differ: {reason}"));
         }
     }
     section.table(table);
+    let mut known: Vec<&str> = Vec::new();
+    for run in shown() {
+        let (Some(card), Some(total), Some(capacity)) = (run.card.as_deref(), run.card_total_bytes, run.capacity_bytes)
+        else {
+            continue;
+        };
+        if !known.contains(&card) {
+            known.push(card);
+            let context = size(total.saturating_sub(capacity));
+            section.line(format!("{card} has {} in all; the CUDA context takes {context} of it.", size(total)));
+        }
+    }
     let mut sections = vec![section];
     if let Some(message) = shown().find_map(|run| run.oom.as_ref()?.message.as_ref()) {
         let mut section = Section::new("PyTorch's message for the first failure");

@@ -16,7 +16,7 @@ pub(crate) struct FilterArgs {
     /// Entries with this address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     address: Option<u64>,
-    /// With --address: entries whose memory contains it, too
+    /// With --address: also entries whose memory contains it
     #[arg(long, requires = "address")]
     covering: bool,
     /// Entries with one of these actions, such as alloc,oom
