@@ -61,6 +61,31 @@ describe('in a window of any width', () => {
   });
 });
 
+describe('the list of entries', () => {
+  it('shows the whole call site of the chosen entry, however narrow the list is', async () => {
+    const viewer = await Viewer.open(served.browser, served.server.address);
+    for (const width of [360, 800, 1024, 1600]) {
+      await viewer.page.setViewportSize({width, height: 720});
+      await viewer.page.keyboard.press('2');
+      const whole = viewer.page.locator('.entries .whole-site');
+      const site = await viewer.page.locator('.entries .line.chosen .site').textContent();
+      await expect.poll(() => whole.textContent()).toBe(site);
+      const isCut = await whole.evaluate(({scrollWidth, clientWidth}) => scrollWidth > clientWidth);
+      expect(isCut, `${width} px`).toBe(false);
+    }
+    await viewer.page.close();
+  });
+
+  it('has its width again where a narrow window becomes wide', async () => {
+    const page = await served.browser.newPage({viewport: {width: 360, height: 720}});
+    await page.goto(`${served.server.address}#view=state`);
+    await page.waitForSelector('.entries .line');
+    await page.setViewportSize({width: 1600, height: 720});
+    await expect.poll(async () => (await page.locator('.entries').boundingBox())!.width).toBeGreaterThan(400);
+    await page.close();
+  });
+});
+
 describe('in a window as wide as a phone', () => {
   const pair = serving(recording('linear_forward'), recording('leak_grows'));
   // Long settings, bounds from and to, and iterations with phases.

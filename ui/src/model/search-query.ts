@@ -26,15 +26,15 @@ export type Term =
 /** What can be written, for the list under the empty box. */
 export const EXAMPLES: readonly {readonly words: string; readonly help: string}[] = [
   {words: 'forward', help: 'in a function, a file or a category'},
-  {words: '"optimizer state"', help: 'with a space'},
+  {words: '"optimizer state"', help: 'words with a space'},
   {words: '/adamw?\\.py:\\d+/', help: 'a regular expression'},
   {words: '-forward', help: 'not this; also !forward'},
   {words: 'category:gradient', help: 'also stream:0, pool:private'},
   {words: 'size>1MiB', help: 'also size:512, size:1KiB..1MiB'},
   {words: 'lived>10ms', help: 'or lived>100, in entries'},
-  {words: 'unfreed', help: 'active at the dump; before: since before the recording'},
+  {words: 'unfreed', help: 'active at the dump; before: from before the recording'},
   {words: 'at:1234', help: 'active after an entry'},
-  {words: '0x7f0000000000', help: 'what held an address'},
+  {words: '0x7f0000000000', help: 'blocks that held an address'},
 ];
 
 /** A word: with quotes in it, or a regular expression between slashes; `-` or `!` in front of it turns it round. */

@@ -21,7 +21,7 @@ import {LegendTable} from './legend';
 import {OutOfMemory} from './out-of-memory';
 
 export function Sidebar({device}: {device: Opened}) {
-  const panel = usePanelWidth('panel', 320, 200);
+  const panel = usePanelWidth('panel', innerWidth < 1400 ? 320 : 380, 200);
   return (
     <>
       <Splitter panel={panel} side="right" label="Width of the panel" />

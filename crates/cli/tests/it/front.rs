@@ -96,7 +96,7 @@ fn a_gpu_is_known_by_the_name_on_its_box() {
         assert_eq!(said(&["estimate", "gpt2", "--gpu"], name), keyed, "{name}");
         let replayed = said(&["simulate", "linear_forward.pickle.gz", "--card"], name);
         assert!(replayed.contains("(22.92 GiB)  fits"), "{name}: {replayed}");
-        let both = format!("{name} has 23.64 GiB in all; the CUDA context takes 742.00 MiB of it.");
+        let both = format!("{name}: 23.64 GiB in all, 742.00 MiB of it for the CUDA context");
         assert!(replayed.contains(&both), "{replayed}");
     }
     let unknown = command().args(["simulate", "linear_forward.pickle.gz", "--card", "RTX 9090"]).output().unwrap();

@@ -99,7 +99,7 @@ export interface Batch {
    */
   fixed_bytes: number;
   /**
-   * The lowest peak, whatever the batch.
+   * The lowest possible peak, for any batch.
    */
   floor_bytes: number;
   /**

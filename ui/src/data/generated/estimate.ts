@@ -59,7 +59,7 @@ export interface EstimateDocument {
    */
   held_outputs_bytes: number;
   /**
-   * How the model is called.
+   * The model's name.
    */
   model: string;
   /**
@@ -103,7 +103,7 @@ export interface EstimateDocument {
    */
   sweep?: Sweep;
   /**
-   * The same in detail, largest first.
+   * The terms of the peak, largest first.
    */
   terms: Term[];
   /**
@@ -248,11 +248,11 @@ export interface ErrorBand {
    */
   evidence: string;
   /**
-   * And no more.
+   * The requested peak is expected to be at most this.
    */
   high_bytes: number;
   /**
-   * The requested peak is believed to be no less.
+   * The requested peak is expected to be at least this.
    */
   low_bytes: number;
   /**
@@ -420,7 +420,7 @@ export interface Term {
    */
   count: number;
   /**
-   * How the bytes come about: count × sizes × bytes of a number.
+   * The formula of the bytes: count × sizes × bytes of a number.
    */
   formula: string;
   /**

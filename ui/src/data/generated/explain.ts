@@ -5,7 +5,7 @@
  */
 export interface Explanation {
   /**
-   * Why it is, of the first failure.
+   * The cause of the first failure.
    */
   diagnosis: Diagnosis;
   /**
@@ -107,11 +107,11 @@ export interface Diagnosis {
  */
 export interface Limit {
   /**
-   * So much was held.
+   * The lower bound: this much was reserved.
    */
   at_least_bytes: number;
   /**
-   * So much was refused.
+   * The upper bound: this much was refused.
    */
   at_most_bytes: number;
 }
@@ -468,7 +468,7 @@ export interface Pinning {
    */
   in_place: boolean;
   /**
-   * Whether certainly no fewer do.
+   * Whether fewer are certainly not enough.
    */
   is_smallest: boolean;
 }
@@ -523,7 +523,7 @@ export interface Share {
  */
 export interface Verdict {
   /**
-   * The memory that it speaks of.
+   * The memory that the answer is about.
    */
   capacity_bytes?: number;
   /**
@@ -543,7 +543,7 @@ export interface Verdict {
    */
   live_entry: number | null;
   /**
-   * Bytes still free of that.
+   * Bytes of it that stay free.
    */
   spare_bytes?: number;
   /**
@@ -646,7 +646,7 @@ export interface ServeTerm {
    */
   forecast: number;
   /**
-   * Whether both are bytes; numbers else.
+   * Whether both are bytes; otherwise they are numbers.
    */
   is_bytes: boolean;
   /**

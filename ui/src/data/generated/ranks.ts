@@ -29,7 +29,7 @@ export interface Ranks {
    */
   parallel: string[];
   /**
-   * Every rank, by its number; several devices of one process are a rank each.
+   * Every rank, by its number; each device of a process counts as a rank.
    */
   ranks: Rank[];
   /**
@@ -272,7 +272,7 @@ export interface Because {
    */
   kind: string;
   /**
-   * It in words.
+   * The cause in words.
    */
   sentence: string;
   /**

@@ -14,7 +14,7 @@ export interface Report {
    */
   devices: Device[];
   /**
-   * All that the process has of its cards, where the driver was recorded.
+   * All memory of the process on its GPUs, where the driver was recorded.
    */
   driver?: Driver;
   /**
@@ -177,7 +177,7 @@ export interface AtPeak {
    */
   elapsed_us: number | null;
   /**
-   * The entry after which it is first reached; null if it stands before the first entry.
+   * The entry after which it is first reached; null if it is before the first entry.
    */
   entry: number | null;
   /**
@@ -335,7 +335,7 @@ export interface Ceiling {
  */
 export interface EndTotals {
   /**
-   * Allocated, and awaiting free.
+   * Allocated, or awaiting free.
    */
   active_bytes: number;
   /**
@@ -356,7 +356,7 @@ export interface EndTotals {
   reserved_bytes: number;
 }
 /**
- * The highest totals in equal parts of the trace, in order: a picture of it that loses no peak.
+ * The highest totals in equal parts of the trace, in order: a small picture that keeps every peak.
  */
 export interface Envelope {
   /**
@@ -418,7 +418,7 @@ export interface ViewerPlace {
    */
   conf?: string;
   /**
-   * The entry to stand at.
+   * The entry to show.
    */
   cursor?: number;
   /**
@@ -434,7 +434,7 @@ export interface ViewerPlace {
    */
   view: 'timeline' | 'state' | 'segments' | 'stacks' | 'what-if';
   /**
-   * The words of the button that leads there.
+   * The words on the button that leads there.
    */
   words: string;
 }
@@ -517,7 +517,7 @@ export interface Growth {
    */
   bytes: number;
   /**
-   * Bytes left behind an iteration, in the mean.
+   * Mean bytes left behind per iteration.
    */
   bytes_per_iteration: number;
   /**
@@ -554,7 +554,7 @@ export interface Growth {
  */
 export interface Iteration {
   /**
-   * Whether it was recorded from its begin to its end.
+   * Whether it was recorded from beginning to end.
    */
   complete: boolean;
   /**
@@ -916,7 +916,7 @@ export interface Owner {
    */
   allocations: number;
   /**
-   * Bytes; negative if more was freed than was seen to be allocated.
+   * Bytes; negative if more was freed than the recording saw allocated.
    */
   bytes: number;
   /**
@@ -1028,11 +1028,11 @@ export interface Touched {
    */
   last_us: number;
   /**
-   * Where it was made, in words, as far as it is known.
+   * The call site in words, if it is known.
    */
   site?: string;
   /**
-   * By what, the last one first.
+   * Its accesses, the last one first.
    */
   touches: Touch[];
   /**
@@ -1057,7 +1057,7 @@ export interface Touch {
    */
   last_us: number;
   /**
-   * Which way pages were moved, or whose page faults.
+   * The direction in which pages moved, or the processor that faulted.
    */
   what: string;
 }
@@ -1082,7 +1082,7 @@ export interface Work {
    */
   last_us: number;
   /**
-   * `kernels`, or which way memory was copied.
+   * `kernels`, or the direction of the copy.
    */
   what: string;
 }
@@ -1146,7 +1146,7 @@ export interface Timings {
  */
 export interface Torch {
   /**
-   * Whether it is one version for sure.
+   * Whether the version is certain.
    */
   known: boolean;
   /**

@@ -156,7 +156,7 @@ export interface ServeTerm {
    */
   forecast: number;
   /**
-   * Whether both are bytes; numbers else.
+   * Whether both are bytes; otherwise they are numbers.
    */
   is_bytes: boolean;
   /**

@@ -37,7 +37,7 @@ export interface Simulation {
    */
   format: 'highwater-simulate';
   /**
-   * The largest block that could be had, over time.
+   * The largest block that could have been allocated, over time.
    */
   largest_block: Largest[];
   /**
@@ -154,7 +154,7 @@ export interface Fidelity {
   first_difference?: Difference;
 }
 /**
- * Where a replay parts from its recording.
+ * The point where a replay diverges from its recording.
  */
 export interface Difference {
   /**
@@ -187,7 +187,7 @@ export interface Entry {
    */
   action: string;
   /**
-   * Absent for an `oom`, which is about none.
+   * Absent for an `oom`, which has no address.
    */
   address?: number;
   /**
@@ -241,7 +241,7 @@ export interface Card {
    */
   fits: boolean;
   /**
-   * The gigabytes on the box.
+   * The nominal gigabytes.
    */
   gigabytes: number;
   /**
@@ -253,7 +253,7 @@ export interface Card {
    */
   num_alloc_retries: number;
   /**
-   * As people call it: `RTX 4060`.
+   * Its common name, such as `RTX 4060`.
    */
   short_name: string;
   /**
@@ -262,7 +262,7 @@ export interface Card {
   total_bytes: number;
 }
 /**
- * The largest block that could be had.
+ * The largest block that could have been allocated.
  */
 export interface Largest {
   /**
@@ -290,6 +290,10 @@ export interface Run {
    * The GPU, if one was given.
    */
   card?: string;
+  /**
+   * The total memory of that GPU. The CUDA context takes the difference to `capacity_bytes`.
+   */
+  card_total_bytes?: number;
   /**
    * The settings.
    */
@@ -428,7 +432,7 @@ export interface Pinning {
    */
   in_place: boolean;
   /**
-   * Whether certainly no fewer do.
+   * Whether fewer are certainly not enough.
    */
   is_smallest: boolean;
 }
@@ -545,7 +549,7 @@ export interface Rules {
  */
 export interface Verdict {
   /**
-   * The memory that it speaks of.
+   * The memory that the answer is about.
    */
   capacity_bytes?: number;
   /**
@@ -565,7 +569,7 @@ export interface Verdict {
    */
   live_entry: number | null;
   /**
-   * Bytes still free of that.
+   * Bytes of it that stay free.
    */
   spare_bytes?: number;
   /**

@@ -52,7 +52,7 @@ export interface Manifest {
     [k: string]: SectionInfo;
   };
   /**
-   * Number of distinct stacks, the two that stand for none included.
+   * Number of distinct stacks, including the two placeholders for a missing stack.
    */
   stacks: number;
   /**
@@ -121,11 +121,11 @@ export interface DeviceManifest {
    */
   knowledge: string;
   /**
-   * Moments of note: at most 10,000, errors first.
+   * Notable moments: at most 10,000, errors first.
    */
   marks: Mark[];
   /**
-   * The number of further moments.
+   * The number of further moments, which are left out.
    */
   marks_left_out?: number;
   /**
@@ -165,7 +165,7 @@ export interface DeviceManifest {
    */
   scopes: Scope[];
   /**
-   * The number of further scopes.
+   * The number of further scopes, which are left out.
    */
   scopes_left_out?: number;
   /**
@@ -238,7 +238,7 @@ export interface PhaseSpan {
   start: number;
 }
 /**
- * A moment of note.
+ * A notable moment.
  */
 export interface Mark {
   /**
@@ -279,7 +279,7 @@ export interface Outside {
    */
   peak: PeakAt;
   /**
-   * Where allocations were made, in words.
+   * Call sites of the allocations, in words.
    */
   sites: string[];
 }
@@ -401,7 +401,7 @@ export interface LeftOut {
    */
   allocations: number;
   /**
-   * They are smaller than this.
+   * All of them are smaller than this.
    */
   below_bytes: number;
   /**
@@ -414,7 +414,7 @@ export interface LeftOut {
  */
 export interface Torch {
   /**
-   * Whether it is one version for sure.
+   * Whether the version is certain.
    */
   known: boolean;
   /**

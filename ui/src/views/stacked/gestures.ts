@@ -29,7 +29,7 @@ export const GESTURES: readonly Gesture[] = [
   {hands: 'drag', help: 'move'},
   {hands: 'drag in the strip', help: 'show a range; move or resize the frame in it'},
   {hands: 'Shift drag', help: 'measure a range'},
-  {hands: 'click', help: 'pin what is under the pointer'},
+  {hands: 'click', help: 'pin the item under the pointer'},
   {hands: 'double click', help: 'fit its lifetime'},
 ];
 

@@ -43,7 +43,7 @@ export function StateView({device}: {device: Opened}) {
   const map = useRef<StateMap | null>(null);
   const picture = useSignal<StatePicture | null>(null);
   const hover = useSignal<Hover | null>(null);
-  const list = usePanelWidth('entries', innerWidth < 1400 ? 400 : 500, 180);
+  const list = usePanelWidth('entries', innerWidth < 1400 ? 432 : 500, 180);
 
   useEffect(() => {
     if (!host.current) return;

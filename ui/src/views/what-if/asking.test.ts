@@ -23,9 +23,11 @@ const answerOf = (device: number) => ({device}) as Simulation;
 
 describe('the memory of a question', () => {
   it('is a limit with its unit, and else a GPU', () => {
-    for (const limit of ['24GiB', '512 MiB', '1.5g', '1,024 KiB', '100B']) expect(memoryParameter(limit), limit).toBe('capacity');
+    for (const limit of ['24GiB', '512 MiB', '1.5g', '1,024 KiB', '100B'])
+      expect(memoryParameter(limit), limit).toBe('capacity');
     // A bare number may be a name: `4090`.
-    for (const card of ['RTX 4090', '4090', 'a100-80gb', 'T4', 'nonsense']) expect(memoryParameter(card), card).toBe('card');
+    for (const card of ['RTX 4090', '4090', 'a100-80gb', 'T4', 'nonsense'])
+      expect(memoryParameter(card), card).toBe('card');
   });
 });
 

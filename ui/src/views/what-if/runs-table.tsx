@@ -115,7 +115,7 @@ function memoryWords({card, capacity_bytes: bytes}: SimulatedRun): string {
 
 function memoryTitle({card, card_total_bytes: total, capacity_bytes: bytes}: SimulatedRun): string | undefined {
   if (card === undefined || total === undefined || bytes === null) return undefined;
-  return `${card} has ${binary(total)} in all; the CUDA context takes ${binary(total - bytes)} of it`;
+  return `${card}: ${binary(total)} in all, ${binary(total - bytes)} of it for the CUDA context`;
 }
 
 /** What PyTorch would have said, and what was in the way. */

@@ -205,7 +205,7 @@ fn runs(view: &SimulateView<'_>) -> Vec<Section> {
         if !known.contains(&card) {
             known.push(card);
             let context = size(total.saturating_sub(capacity));
-            section.line(format!("{card} has {} in all; the CUDA context takes {context} of it.", size(total)));
+            section.line(format!("{card}: {} in all, {context} of it for the CUDA context", size(total)));
         }
     }
     let mut sections = vec![section];
