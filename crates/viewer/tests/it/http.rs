@@ -365,7 +365,7 @@ fn a_gpu_of_a_what_if_gives_pytorch_its_memory_without_the_context() {
     let document = served.get("api/files/0/simulate?device=0&card=RTX+4090").json();
     let run = &document["runs"][0];
     let bytes = |name: &str| run[name].as_u64().unwrap();
-    assert_eq!((&run["card"], bytes("card_total_bytes") * 100 >> 30), (&"RTX 4090".into(), 2363));
+    assert_eq!((&run["card"], (bytes("card_total_bytes") * 100) >> 30), (&"RTX 4090".into(), 2363));
     assert_eq!(bytes("card_total_bytes") - bytes("capacity_bytes"), 742 << 20);
 }
 
