@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(said(&json!({"zero": 4})), "`--zero 4` is not one of 0, 1, 2, 3");
         assert_eq!(said(&json!({"attention": "fast"})), "`--attention fast` is not one of sdpa, eager, flash");
         assert_eq!(said(&json!({"checkpointing": "yes"})), "`--checkpointing yes` is not one of true, false");
-        assert_eq!(said(&json!({"fsdp": true, "zero": 1})), "`--fsdp` and `--zero` exclude each other");
+        assert_eq!(said(&json!({"fsdp": true, "zero": 1})), "`--fsdp` and `--zero` cannot be used together");
         assert_eq!(said(&json!({"quantise": "nf4"})), "`--quantise` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-dropout": 0.1})), "`--lora-dropout` needs `--lora-rank`");
         assert_eq!(said(&json!({"lora-rank": 8, "lora-dropout": 2})), "`--lora-dropout 2` is not between 0 and 1");

@@ -537,7 +537,7 @@ mod tests {
         let refused = settings.check(&Release::parse("vllm@0.8.5").unwrap()).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "vllm 0.8.5 does not have `--decode-context-parallel-size`: it came with 0.10.2"
+            "vllm 0.8.5 does not have `--decode-context-parallel-size`: 0.10.2 added it"
         );
     }
 

@@ -182,7 +182,7 @@ fn configurations_without_their_fields_are_refused_by_name() {
     let refused = |config: &Value| Model::read("model", config, Loading::default()).unwrap_err().to_string();
     let llama = |field: &str, value: Value| json!({"model_type": "llama", field: value});
     assert!(refused(&json!({})).contains("does not give the size"));
-    assert!(refused(&json!({"model_type": "wonder", "hidden_size": 8})).contains("family is not known"));
+    assert!(refused(&json!({"model_type": "wonder", "hidden_size": 8})).contains("family is unknown"));
     assert!(refused(&llama("hidden_size", json!(-8))).contains("`hidden_size`"));
     assert!(refused(&llama("num_hidden_layers", json!(99_999_999))).contains("layers"));
     assert!(refused(&llama("num_attention_heads", json!("many"))).contains("`num_attention_heads`"));
@@ -462,7 +462,7 @@ fn gemma_4_is_profiled_with_videos() {
         (rank.activation_peak_bytes, rank.activation_by.clone())
     };
     let (three, six) = (peak("8192"), peak("16384"));
-    assert!(six.1.contains("encoder of images"), "{}", six.1);
+    assert!(six.1.contains("image encoder"), "{}", six.1);
     assert_eq!(three.0 * 2, six.0);
     let small = ask(&named("gemma-4-e4b"), "vllm@0.22.1", "h100", &[]);
     assert!((gib(i64::try_from(small.ranks[0].weights_bytes).unwrap()) / 15.18 - 1.0).abs() < 0.02);
@@ -501,7 +501,7 @@ fn the_older_engine_has_older_releases() {
     let release = Release::parse("vllm").unwrap().with_v0(Some(true));
     assert_eq!(release.to_string(), "vllm@0.8.5+v0");
     let refused = settings(&[]).check(&Release::parse("vllm@0.11.0+v0").unwrap()).unwrap_err();
-    assert_eq!(refused.to_string(), "vllm 0.11.0+v0 does not have the older engine, V0: it ended with 0.10");
+    assert_eq!(refused.to_string(), "vllm 0.11.0+v0 does not have the older engine, V0: 0.10 was its last release");
     settings(&[]).check(&release).unwrap();
 }
 

@@ -470,7 +470,7 @@ mod tests {
             ("/home/u/train.py", 61, "loss = model(batch).loss")
         );
         assert_eq!(asked.innermost.as_ref().unwrap().source, "logits = logits.float()");
-        assert!(asked.allocates().unwrap().starts_with("a copy of the logits"));
+        assert!(asked.allocates().unwrap().starts_with("a float32 copy of the logits"));
     }
 
     #[test]
