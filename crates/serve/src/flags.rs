@@ -535,10 +535,7 @@ mod tests {
         let mut settings = Settings::default();
         Flag::named("dcp").unwrap().set(&mut settings, "8").unwrap();
         let refused = settings.check(&Release::parse("vllm@0.8.5").unwrap()).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "vllm 0.8.5 does not have `--decode-context-parallel-size`: 0.10.2 added it"
-        );
+        assert_eq!(refused.to_string(), "vllm 0.8.5 does not have `--decode-context-parallel-size`: 0.10.2 added it");
     }
 
     /// The list in `docs/serve.md` is this one.
