@@ -189,9 +189,8 @@ pub(crate) fn unit(iterations: &Iterations, outline: &Outline, lifetimes: &Lifet
 /// Ranges of entries, and whether each is complete.
 type Ranges = Vec<(Range<usize>, bool)>;
 
-/// The ranges of the first source that has any. Where modules run or autograd does, a repetition in the trace is one
-/// of layers or
-/// of parameters, and no iteration.
+/// The ranges of the first source that has any. Where modules run or autograd does, a repetition in the trace is one of
+/// layers or of parameters, and no iteration.
 fn found(
     snapshot: &Snapshot,
     entries: &EntryTable,

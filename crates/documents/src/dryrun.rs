@@ -43,8 +43,7 @@ pub struct DryrunView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<Vec<AgainView<'a>>>,
     /// The processes of a run in which few elements of unknown masks are set, experts are chosen unevenly and scaled
-    /// gradients always
-    /// overflow; absent if the sizes of nothing were assumed, or if assumptions were given.
+    /// gradients always overflow; absent if the sizes of nothing were assumed, or if assumptions were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub few: Option<Vec<AgainView<'a>>>,
     /// The ranks of each kind, the kind of the lowest rank first; absent unless one of each kind was run.

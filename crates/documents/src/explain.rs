@@ -402,8 +402,7 @@ impl<'a> ExplainView<'a> {
     }
 
     /// That nothing fails with so much memory; `reason` is why that may not be so. A recording that ends at an error
-    /// does
-    /// not hold the whole run, so it proves of nothing that it fits.
+    /// does not hold the whole run, so it proves of nothing that it fits.
     pub fn fits(&mut self, memory: Memory, ends_at_error: bool, reason: Option<String>) {
         let place = match memory {
             Memory::Card { total_bytes, .. } => format!("on a GPU with {}", size(total_bytes)),

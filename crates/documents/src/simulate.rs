@@ -36,8 +36,7 @@ pub struct SimulateView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub premise: Option<String>,
     /// Whether a request failed in the recording: the requests after it are unknown, so a run that serves all recorded
-    /// requests does not
-    /// prove that the program fits.
+    /// requests does not prove that the program fits.
     pub ends_at_error: bool,
     /// The answer, if neither settings nor a capacity were given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,8 +70,7 @@ impl Document for SimulateView<'_> {
 /// Reserved bytes over the recording: a step function of its entries.
 ///
 /// Of more than 4,000 steps the highest and the last of each of 2,000 stretches remain. A faithful run of the recorded
-/// settings reserves the
-/// recorded bytes, at every entry.
+/// settings reserves the recorded bytes, at every entry.
 #[derive(Clone, Debug, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineView {

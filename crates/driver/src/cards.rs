@@ -195,8 +195,7 @@ impl Card {
     }
 
     /// One GPU of each size, the one with the least memory: a run that fits on it fits on the others. Sizes without a
-    /// reported
-    /// total are left out.
+    /// reported total are left out.
     pub fn smallest_of_each_size() -> impl Iterator<Item = &'static Card> {
         CARDS.chunk_by(|a, b| a.gigabytes == b.gigabytes).map(|cards| &cards[0]).filter(|card| card.reported)
     }

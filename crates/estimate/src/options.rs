@@ -1,7 +1,6 @@
 //! The options of an estimate, each declared once: the request, the command line with its help, the JSON of the
-//! calculator and
-//! of Python, the calculator's form, the checks between options and the list in `docs/estimate.md` follow from this
-//! table.
+//! calculator and of Python, the calculator's form, the checks between options and the list in `docs/estimate.md`
+//! follow from this table.
 //!
 //! A new option is a row of [`OPTIONS`], and what [`Request::setup`] makes of it.
 

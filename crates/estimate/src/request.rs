@@ -71,8 +71,7 @@ impl Explained for RequestError {
 
 impl Request {
     /// Reads a request from JSON: the options by their names, numbers and flags as such or as text, as somebody typed
-    /// them. What
-    /// is not there, or null, is as on the command line.
+    /// them. What is not there, or null, is as on the command line.
     ///
     /// # Errors
     /// If there is no such option, or its value is of the wrong kind.
@@ -111,8 +110,7 @@ impl Request {
     }
 
     /// The type of the weights: as said, else as the model's publisher has it. Under autocast they are float32, or
-    /// there would be
-    /// nothing to cast.
+    /// there would be nothing to cast.
     fn dtype_of(&self, architecture: &Architecture) -> DType {
         let configured = architecture
             .dtype

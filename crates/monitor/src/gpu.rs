@@ -108,8 +108,7 @@ fn add_all(processes: &mut Vec<ProcessSample>, told: &[ProcessInfo], kind: Proce
 /// Adds a process, or what more is told of one that is there.
 ///
 /// One that computes and draws is in both lists with the same bytes; one in several parts of a GPU is in one list
-/// several
-/// times, each with its own.
+/// several times, each with its own.
 fn add(processes: &mut Vec<ProcessSample>, told: &ProcessInfo, kind: ProcessKind) {
     let bytes = match told.used_gpu_memory {
         UsedGpuMemory::Used(bytes) => Some(bytes),

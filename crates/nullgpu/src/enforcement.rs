@@ -1,10 +1,8 @@
 //! Has the kernel hold what the sandbox's library cannot see: programs that are linked statically, and system calls of
-//! a program's
-//! own.
+//! a program's own.
 //!
 //! Landlock needs no rights and no unsafe code. It restricts the thread that asks, and every process that this thread
-//! starts from
-//! then on.
+//! starts from then on.
 
 use std::path::Path;
 
@@ -36,8 +34,7 @@ impl Default for Enforcement {
 }
 
 /// Lets this thread, and what it starts, write only below `directory`, in `/dev`, and to standard error. It can never
-/// get more rights
-/// again, by `sudo` say.
+/// get more rights again, by `sudo` say.
 #[cfg(target_os = "linux")]
 pub(crate) fn restrict_thread(directory: &Path) -> Enforcement {
     restrict(directory).unwrap_or_else(|error| Enforcement::NotEnforced {

@@ -23,8 +23,7 @@ pub struct Outside {
 const LOOKED_AT_MAX: u64 = 200_000;
 
 /// Looks at directories and at what is in them, except for the directory of the run, and for the files that standard
-/// output and
-/// standard error go to.
+/// output and standard error go to.
 pub(crate) fn look(directories: &BTreeSet<PathBuf>, run: &Path, begun: SystemTime) -> Outside {
     let mut outside = Outside::default();
     let printed = printed();

@@ -407,8 +407,7 @@ impl Run<'_> {
 }
 
 /// Triton is told where the driver is. What it compiles, and Inductor chooses, is for this run only: a real card's
-/// choices are
-/// found in the same caches.
+/// choices are found in the same caches.
 fn compiler_variables(stubs: &Path, directory: &Path) -> [(&'static str, PathBuf); 3] {
     [
         ("TRITON_LIBCUDA_PATH", stubs.to_owned()),

@@ -483,9 +483,8 @@ fn largest_first(counts: FxHashMap<u64, u64>) -> Vec<(u64, u64)> {
     counts
 }
 
-/// The iteration with the highest peak: the one that decides how much memory the rank needs. The first is only it
-/// where there is no
-/// other, for it also makes what stays.
+/// The iteration with the highest peak: the one that decides how much memory the rank needs. The first is only it where
+/// there is no other, for it also makes what stays.
 fn heaviest(device: &DeviceAnalysis<'_>) -> Option<(usize, Range<usize>)> {
     let rows = &device.iterations.rows;
     let whole = |number: &usize| rows[*number].is_complete;

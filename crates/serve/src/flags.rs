@@ -1,6 +1,5 @@
-//! The flags of engines that decide about memory, each declared once: the command line, a pasted command line, the
-//! JSON of Python and
-//! the list in `docs/serve.md` follow from this table.
+//! The flags of engines that decide about memory, each declared once: the command line, a pasted command line, the JSON
+//! of Python and the list in `docs/serve.md` follow from this table.
 //!
 //! # Source
 //! vLLM, `vllm/engine/arg_utils.py`; `SGLang`, `python/sglang/srt/server_args.py`; llama.cpp, `common/arg.cpp`.

@@ -32,9 +32,8 @@ const CONTEXT_SHARED: u64 = 7580 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
 /// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache`
-/// of 0.5.5 and 0.5.9
-/// against 0.5.3. A flag says their number or share; without common prefixes there is one for each request, if a flag
-/// says how many run.
+/// of 0.5.5 and 0.5.9 against 0.5.3. A flag says their number or share; without common prefixes there is one for each
+/// request, if a flag says how many run.
 const STATES_SHARE_SINCE: Version = Version::new(0, 5, 5);
 const STATES_TO_CACHE: f64 = 0.9;
 /// States without that share.
@@ -145,8 +144,7 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
 }
 
 /// Since when the budget counts the indexer's keys of sparse attention, and the scales and wider rotated part of its
-/// latent in 8 bits: until
-/// then they come out of the slack.
+/// latent in 8 bits: until then they come out of the slack.
 ///
 /// # Source
 /// `profile_max_num_token` of 0.5.3 against 0.5.4 (sgl-project/sglang#11309), and of 0.5.7 against 0.5.9.

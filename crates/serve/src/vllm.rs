@@ -60,9 +60,8 @@ struct Filled {
     memory_share: f64,
 }
 
-/// GPUs that get large batches by default: from 70 GiB on, but for the A100 and the GB10. `vllm/engine/arg_utils.py`
-/// of 0.33 names the
-/// GB10; before, it is small because the driver does not tell its total memory, as a log of 0.13 shows.
+/// GPUs that get large batches by default: from 70 GiB on, but for the A100 and the GB10. `vllm/engine/arg_utils.py` of
+/// 0.33 names the GB10; before, it is small because the driver does not tell its total memory, as a log of 0.13 shows.
 fn is_large(question: &Question<'_>) -> bool {
     let is_small = |key: &str| key.starts_with("a100") || key == "gb10";
     question.total() >= 70 * GIB && question.card().is_none_or(|card| !is_small(card.key))
@@ -263,8 +262,7 @@ fn drafted(question: &Question<'_>) -> Vec<LayerCache> {
 }
 
 /// Bytes of what drafts on a rank: a model's own; else those of the last layer with such a cache, and a product of two
-/// hidden states, or of
-/// three with a head for EAGLE.
+/// hidden states, or of three with a head for EAGLE.
 ///
 /// # Source
 /// vLLM, `vllm/model_executor/models/qwen3_5_mtp.py` and `llama_eagle3.py`; published EAGLE 3 drafters have 32,000

@@ -145,8 +145,7 @@ pub(crate) fn build(
 }
 
 /// The weights of a model as its checkpoint has them, each by its name in transformers, with numbers that are not
-/// quantised in this
-/// type. `None` for a model of which only the size is known.
+/// quantised in this type. `None` for a model of which only the size is known.
 pub fn weights(architecture: &Architecture, dtype: DType) -> Option<Vec<Weight>> {
     let setup = Setup { mode: Mode::Forward, dtype, ..Setup::training(1, 1) };
     let mut tape = Tape::new(setup.platform);

@@ -527,8 +527,7 @@ pub(super) fn tower(model_type: &str, map: &Map<String, Value>, hidden: u64) -> 
 }
 
 /// An image of the largest size of `image_grid_pinpoints`: its tiles, and the whole of it on one more. The rows of the
-/// tiles end with a
-/// token of their own.
+/// tiles end with a token of their own.
 ///
 /// # Source
 /// transformers 5.23, `models/llava_next/modeling_llava_next.py`, `pack_image_features`. vLLM profiles images of 336 ×

@@ -2,8 +2,7 @@
 //! while a variable or the autograd graph refers to it, and freed when the last reference goes.
 //!
 //! The code of the models (`crate::models`) reads like the Python that it stands for, and a Rust scope ends where the
-//! Python
-//! scope ends. So the lifetimes are those of the real program, and peaks need no formula of their own.
+//! Python scope ends. So the lifetimes are those of the real program, and peaks need no formula of their own.
 
 mod engine;
 mod meter;
@@ -344,8 +343,7 @@ impl Tape {
     }
 
     /// Runs a function as `torch.utils.checkpoint` does (`use_reentrant=False`): nothing it would save is kept but its
-    /// inputs,
-    /// and the backward pass runs it again up to the last tensor that it saves.
+    /// inputs, and the backward pass runs it again up to the last tensor that it saves.
     pub(crate) fn checkpoint(
         &mut self,
         input: &Tensor,

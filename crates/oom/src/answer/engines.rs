@@ -239,8 +239,7 @@ fn sampler(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Ste
 }
 
 /// That an engine's pool leaves too little beside it, where PyTorch's message alone says that memory is short; `None`
-/// where the pool
-/// is not allocated yet, or something else is the cause.
+/// where the pool is not allocated yet, or something else is the cause.
 pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) -> Option<String> {
     let printed = log.printed();
     let has_pool = printed.kv_tokens.is_some() || printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0);

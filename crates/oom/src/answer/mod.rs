@@ -234,8 +234,7 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
 }
 
 /// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1
-/// for what
-/// often follows from something else.
+/// for what often follows from something else.
 fn weight(event: &Event) -> u8 {
     match event.id {
         "vllm-load" | "tgi-load" => 2,

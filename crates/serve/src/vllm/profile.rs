@@ -44,8 +44,7 @@ const LIGHT_SAMPLER: f64 = 14.9;
 const LIGHT_SINCE: Version = Version::new(0, 17, 0);
 const FLASHINFER_WHERE_INSTALLED_UNTIL: Version = Version::new(0, 11, 0);
 /// The second runner samples in place, from the logits alone. Later the profile run samples a second time with every
-/// parameter set:
-/// logits in the model's type, their copy in 32 bits, and probabilities in 32 bits.
+/// parameter set: logits in the model's type, their copy in 32 bits, and probabilities in 32 bits.
 ///
 /// # Source
 /// `_dummy_sampler_run` of 0.28.0, 0.30.0 and 0.33.0. An H100 prints 1.44 GiB with graphs for Llama 3.1 8B.

@@ -67,8 +67,7 @@ const STEPS: &str = "What to change";
 const BRIEF: usize = 3;
 
 /// The answer to a log, short enough for a comment on an issue: the cause, where the memory went, and the first steps.
-/// A snapshot's
-/// answer stays whole.
+/// A snapshot's answer stays whole.
 pub(super) fn brief(view: &ExplainView<'_>, name: &str) -> Document {
     if !view.failures.is_empty() {
         return document(view, name);
