@@ -7,9 +7,10 @@ use crate::dtype::DType;
 use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Sums, Term, peak_of};
 use crate::quantization::Weight;
 use crate::read::component_at;
+use crate::reserve::replay;
 use crate::run::run;
 use crate::setup::{Mode, Offload, Setup};
-use crate::tape::Category;
+use crate::tape::{Books, Category};
 
 /// A pipeline, as its `model_index.json` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +21,44 @@ pub struct Pipeline {
     pub doubles_batch: bool,
     /// Tokens of a text.
     pub text_tokens: u64,
-    /// Whether a VAE in float16 decodes in float32 where its configuration says so.
-    pub upcasts_decoder: bool,
+    /// The type of the numbers of its VAE.
+    pub decoding: Decoding,
+    /// Height, width and frames without `--height`, `--width` and `--frames`.
+    pub usual: [u64; 3],
+}
+
+/// The type of a VAE's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoding {
+    /// That of the other models.
+    AsGiven,
+    /// float32 in place of float16, where its configuration says so.
+    Upcast,
+    /// float32, as diffusers' documentation loads it.
+    Float32,
+}
+
+/// What is generated: an image, or the frames of a video.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Canvas {
+    pub(crate) height: u64,
+    pub(crate) width: u64,
+    /// 1 for an image.
+    pub(crate) frames: u64,
+    /// Whether the model's numbers have 16 bits.
+    pub(crate) is_half: bool,
+}
+
+impl Pipeline {
+    fn canvas(&self, setup: &Setup) -> Canvas {
+        let [height, width, frames] = self.usual;
+        Canvas {
+            height: setup.height.unwrap_or(height),
+            width: setup.width.unwrap_or(width),
+            frames: setup.frames.filter(|_| frames > 1).unwrap_or(frames),
+            is_half: setup.dtype != DType::Float32,
+        }
+    }
 }
 
 /// A model of a pipeline.
@@ -56,9 +93,6 @@ impl Role {
     }
 }
 
-/// Sides of the image without `--height` and `--width`.
-pub(crate) const SIDE: u64 = 1024;
-
 /// A model's bytes.
 struct Share {
     label: &'static str,
@@ -69,16 +103,22 @@ struct Share {
     largest: u64,
     /// What its forward pass needs above the weights.
     temporary: u64,
+    /// Bytes of the weights that the forward pass was counted with.
+    loaded: u64,
+    books: Books,
 }
 
 fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option<Share> {
-    let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
-    let architecture = component_at(component, sides).ok()?;
-    let upcasts = pipeline.upcasts_decoder
-        && component.role == Role::Decoder
-        && setup.dtype == DType::Float16
-        && component.config.get("force_upcast").and_then(Value::as_bool).unwrap_or(true);
+    let asks = || component.config.get("force_upcast").and_then(Value::as_bool).unwrap_or(true);
+    let upcasts = component.role == Role::Decoder
+        && match pipeline.decoding {
+            Decoding::AsGiven => false,
+            Decoding::Upcast => setup.dtype == DType::Float16 && asks(),
+            Decoding::Float32 => true,
+        };
     let dtype = if upcasts { DType::Float32 } else { setup.dtype };
+    let canvas = Canvas { is_half: dtype != DType::Float32, ..pipeline.canvas(setup) };
+    let architecture = component_at(component, canvas).ok()?;
     let times = if pipeline.doubles_batch && component.role == Role::Denoiser { 2 } else { 1 };
     let own = Setup {
         mode: Mode::Forward,
@@ -104,6 +144,8 @@ fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option
         weights: whole.saturating_mul(dtype.bytes()),
         largest,
         temporary: peak_of(&run.books).saturating_sub(loaded),
+        loaded,
+        books: run.books,
     })
 }
 
@@ -135,8 +177,12 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
     let (weights, temporary) = highest.map_or((0, 0), |share| (resident(share), share.temporary));
     let peak = weights.saturating_add(temporary);
     let workspace = if setup.platform.compute_capability == (9, 0) { 32 << 20 } else { 8_519_680 };
-    // Segments of 2 and 20 MiB and the ends of large ones.
-    let reserved = peak.saturating_add(temporary / 10).saturating_add(workspace);
+    // Only the highest model's segments are simulated: those of the models before it are reused.
+    let simulated = highest.and_then(|share| replay(&share.books, &[workspace], setup.platform.torch).zip(Some(share)));
+    let reserved = match simulated {
+        Some((reserve, share)) => reserve.reserved.saturating_sub(share.loaded).saturating_add(weights),
+        None => peak.saturating_add(temporary / 10).saturating_add(workspace),
+    };
     let term = |name: &'static str, category: Category, bytes: u64| Term {
         category,
         part: "model",
@@ -163,13 +209,17 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
         shares.iter().map(peak_of).max().unwrap_or(0)
     };
     let (low, high) = (at(3), at(5));
-    let sides = [setup.height.unwrap_or(SIDE), setup.width.unwrap_or(SIDE)];
+    let Canvas { height, width, frames, .. } = pipeline.canvas(setup);
     let parameters = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.parameters));
     let mut estimate = Estimate::of_sums(architecture, Sums { parameters, peak, workspace, reserved });
-    estimate.assumptions.push(format!(
-        "an image of {} × {}; each convolution copies what it takes, as cuDNN's kernels do",
-        sides[0], sides[1]
-    ));
+    let picture = match frames {
+        1 => format!("an image of {height} × {width}"),
+        _ => format!("a video of {frames} frames of {height} × {width}"),
+    };
+    estimate.assumptions.push(format!("{picture}; each convolution copies what it takes, as cuDNN's kernels do"));
+    if setup.frames.is_some() && pipeline.usual[2] == 1 {
+        estimate.assumptions.push("`--frames` is for videos: it changes nothing here".to_owned());
+    }
     Estimate {
         peak_phase: highest.map_or("", |share| share.role.phase()).to_owned(),
         phases,

@@ -48,6 +48,22 @@ impl HeadDims {
     pub(crate) fn key_width(&self) -> Dim {
         dim("k", self.kv_heads.size.saturating_mul(self.head_dim.size))
     }
+
+    /// The width of the values of all key heads.
+    pub(crate) fn value_width(&self) -> Dim {
+        match self.value_dim.size == self.head_dim.size {
+            true => self.key_width(),
+            false => dim("v", self.kv_heads.size.saturating_mul(self.value_dim.size)),
+        }
+    }
+
+    /// The width of what all query heads give.
+    pub(crate) fn output_width(&self) -> Dim {
+        match self.value_dim.size == self.head_dim.size {
+            true => self.query_width(),
+            false => dim("nh·dv", self.heads.size.saturating_mul(self.value_dim.size)),
+        }
+    }
 }
 
 /// How one call of attention goes.

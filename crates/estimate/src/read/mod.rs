@@ -18,6 +18,7 @@ mod networks;
 mod pipeline;
 mod quantization;
 mod unet;
+mod video;
 mod weights;
 
 pub use catalogue::{catalogue_names, configuration, named};
