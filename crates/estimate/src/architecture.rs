@@ -555,10 +555,8 @@ impl Decoder {
 
     /// Latent attention of a layer, which may be without an indexer.
     pub(crate) fn latent_of(&self, layer: u64, latent: Latent) -> Latent {
-        match self.hybrid.index_dims.is_empty() || self.index_dim(layer) > 0 {
-            true => latent,
-            false => Latent { indexer: (0, 0), ..latent },
-        }
+        let has_indexer = self.hybrid.index_dims.is_empty() || self.index_dim(layer) > 0;
+        if has_indexer { latent } else { Latent { indexer: (0, 0), ..latent } }
     }
 
     /// Size of the indexer's key of a layer, 0 without one.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Body};
 use crate::dtype::DType;
 use crate::estimate::{Breakdown, ErrorBand, Estimate, PhasePeak, Sums, Term, peak_of};
 use crate::quantization::Weight;
@@ -103,6 +103,8 @@ struct Share {
     largest: u64,
     /// What its forward pass needs above the weights.
     temporary: u64,
+    /// Its buffers, which offloading by modules leaves on the GPU.
+    buffers: u64,
     /// Bytes of the weights that the forward pass was counted with.
     loaded: u64,
     books: Books,
@@ -129,6 +131,10 @@ fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option
         ..*setup
     };
     let run = run(&architecture, &own)?;
+    let buffers = match &architecture.body {
+        Body::Network(network) => network.buffer_bytes(dtype),
+        _ => 0,
+    };
     let loaded = run.parameters.saturating_mul(dtype.bytes());
     let weights = crate::models::weights(&architecture, dtype).unwrap_or_default();
     let largest = weights.iter().map(Weight::parameters).max().unwrap_or(0).saturating_mul(dtype.bytes());
@@ -143,7 +149,8 @@ fn share_of(pipeline: &Pipeline, component: &Component, setup: &Setup) -> Option
         parameters: whole,
         weights: whole.saturating_mul(dtype.bytes()),
         largest,
-        temporary: peak_of(&run.books).saturating_sub(loaded),
+        temporary: peak_of(&run.books).saturating_sub(loaded).saturating_sub(buffers),
+        buffers,
         loaded,
         books: run.books,
     })
@@ -159,11 +166,22 @@ fn percent(share: u64, of: u64) -> f64 {
 pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: &Setup) -> Estimate {
     let shares: Vec<Share> =
         pipeline.components.iter().filter_map(|component| share_of(pipeline, component, setup)).collect();
-    let all = shares.iter().fold(0_u64, |sum, share| sum.saturating_add(share.weights));
+    let sum_of = |of: fn(&Share) -> u64| shares.iter().fold(0_u64, |sum, share| sum.saturating_add(of(share)));
+    let (all, buffers) = (sum_of(|share| share.weights), sum_of(|share| share.buffers));
+    // A model leaves the GPU when the next one arrives. The negative prompt brings the first text encoder back while the last one is still
+    // there.
+    let texts: Vec<&Share> = shares.iter().filter(|share| share.role == Role::Text).collect();
+    let beside = match texts.as_slice() {
+        [first, .., last] if pipeline.doubles_batch => Some((last.label, first.weights)),
+        _ => None,
+    };
     let resident = |share: &Share| match setup.offload {
-        Offload::None => all,
-        Offload::Model => share.weights,
-        Offload::Sequential => share.largest,
+        Offload::None => all.saturating_add(buffers),
+        Offload::Model => {
+            let first = beside.filter(|(label, _)| *label == share.label).map_or(0, |(_, bytes)| bytes);
+            share.weights.saturating_add(share.buffers).saturating_add(first)
+        }
+        Offload::Sequential => share.largest.saturating_add(buffers),
     };
     let mut phases: Vec<PhasePeak> = Vec::new();
     for share in &shares {
@@ -180,7 +198,9 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
     // Only the highest model's segments are simulated: those of the models before it are reused.
     let simulated = highest.and_then(|share| replay(&share.books, &[workspace], setup.platform.torch).zip(Some(share)));
     let reserved = match simulated {
-        Some((reserve, share)) => reserve.reserved.saturating_sub(share.loaded).saturating_add(weights),
+        Some((reserve, share)) => {
+            reserve.reserved.saturating_sub(share.loaded.saturating_add(share.buffers)).saturating_add(weights)
+        }
         None => peak.saturating_add(temporary / 10).saturating_add(workspace),
     };
     let term = |name: &'static str, category: Category, bytes: u64| Term {
@@ -201,6 +221,17 @@ pub(crate) fn estimate(architecture: &Architecture, pipeline: &Pipeline, setup: 
             term(share.label, Category::Parameter, bytes)
         })
         .collect();
+    if let (Offload::Model, Some(share), Some((label, bytes)), Some(first)) =
+        (setup.offload, highest, beside, texts.first())
+        && label == share.label
+    {
+        terms.push(term(first.label, Category::Parameter, bytes));
+    }
+    let counted = terms.iter().fold(0_u64, |sum, term| sum.saturating_add(term.bytes));
+    let of_buffers = weights.saturating_sub(counted);
+    if of_buffers > 0 {
+        terms.push(Term { formula: "tables".to_owned(), ..term("buffers", Category::Parameter, of_buffers) });
+    }
     terms.push(term(highest.map_or("", |share| share.label), Category::Temporary, temporary));
     terms.sort_by_key(|term| std::cmp::Reverse(term.bytes));
     // Weights are exact, and the forward pass of each model is within a quarter.

@@ -89,6 +89,8 @@ fn blocks_and_requests_are_those_of_the_engines_own_functions() {
         (named("llama3.1-8b"), 10_240, 1.25),
         (named("gpt-oss-20b"), 54_613, 6.267_990),
         (gemma, 16_384, 1.405_869),
+        (named("mimo-v2-flash"), 29_127, 4.346_665),
+        (named("minimax-m3"), 9763, 1.191_772),
         (named("deepseek-v3"), 19_099, 2.331_421),
     ] {
         let answer = ask(&config, "vllm@0.24.0", "h200", &flags);

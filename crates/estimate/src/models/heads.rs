@@ -51,17 +51,19 @@ impl HeadDims {
 
     /// The width of the values of all key heads.
     pub(crate) fn value_width(&self) -> Dim {
-        match self.value_dim.size == self.head_dim.size {
-            true => self.key_width(),
-            false => dim("v", self.kv_heads.size.saturating_mul(self.value_dim.size)),
+        if self.value_dim.size == self.head_dim.size {
+            self.key_width()
+        } else {
+            dim("v", self.kv_heads.size.saturating_mul(self.value_dim.size))
         }
     }
 
     /// The width of what all query heads give.
     pub(crate) fn output_width(&self) -> Dim {
-        match self.value_dim.size == self.head_dim.size {
-            true => self.query_width(),
-            false => dim("nh·dv", self.heads.size.saturating_mul(self.value_dim.size)),
+        if self.value_dim.size == self.head_dim.size {
+            self.query_width()
+        } else {
+            dim("nh·dv", self.heads.size.saturating_mul(self.value_dim.size))
         }
     }
 }

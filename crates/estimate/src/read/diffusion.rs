@@ -79,6 +79,7 @@ pub(super) fn network(
         before: embedder(TIME, width, 256).to_vec(),
         layers: Vec::new(),
         after: Vec::new(),
+        buffer: 0,
         output_positions: None,
     };
     let text = fields.count_if(&["joint_attention_dim", "text_dim"])?;
@@ -125,6 +126,8 @@ pub(super) fn network(
             stage.before.extend(embedder(TEXT, width, pooled));
             stage.before.push(linear("context_embedder", width, text.unwrap_or(4096), true));
             stage.before.push(convolution("pos_embed.proj", &[width, channels, patch, patch], true));
+            let side = fields.count_if(&["pos_embed_max_size"])?.unwrap_or(96);
+            stage.buffer = side.saturating_mul(side).saturating_mul(width);
             let dual = fields.numbers(&["dual_attention_layers"]);
             for index in 0..depth {
                 let is_last = index + 1 == depth;

@@ -28,7 +28,7 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
         "glm4_moe_lite" | "mistral4" => sparse_layers(fields, decoder),
         "kimi_linear" => kimi_linear(fields, decoder)?,
         "mimo_v2_flash" => mimo(fields, decoder)?,
-        "minimax_m3" | "minimax_m3_vl_text" => minimax_m3(fields, decoder)?,
+        "minimax_m3" | "minimax_m3_vl" | "minimax_m3_vl_text" => minimax_m3(fields, decoder)?,
         "glm4_moe" => {
             if fields.flag(&["use_qk_norm"], false)? {
                 decoder.qk_norm = QkNorm::PerHead;
@@ -228,6 +228,12 @@ fn minimax_m3(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), Conf
 
 /// Delta attention with a gate for each channel, between layers of latent attention.
 fn kimi_linear(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
+    // Kimi K3 adds residuals over blocks of layers, experts of a latent, and gates of full rank.
+    for name in ["attn_res_block_size", "latent_moe_use_norm", "mla_use_output_gate"] {
+        if fields.any(&[name]).is_some_and(|(_, value)| value != false) {
+            return Err(not_computed("kimi_linear", &format!("its `{name}` is not computed")));
+        }
+    }
     sparse_layers(fields, decoder);
     if let Some(latent) = decoder.latent.as_mut().filter(|_| fields.any(&["q_lora_rank"]).is_none()) {
         latent.q_rank = 0;

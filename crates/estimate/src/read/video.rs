@@ -90,9 +90,10 @@ impl Work {
         let shape =
             [output.channels, x.channels, 1, kernel.time.saturating_mul(kernel.side).saturating_mul(kernel.side)];
         let piece = convolution("", &shape, true);
-        let at = match self.is_idle {
-            true => self.draft.idle(module, piece),
-            false => self.draft.convolved(module, x.at, piece, &output.shape()),
+        let at = if self.is_idle {
+            self.draft.idle(module, piece)
+        } else {
+            self.draft.convolved(module, x.at, piece, &output.shape())
         };
         Clip { at, ..output }
     }
@@ -164,9 +165,10 @@ impl Work {
 
     fn residual(&mut self, module: &str, x: Clip, channels: u64) -> Clip {
         self.draft.part = "convolutions";
-        let shortcut = match x.channels == channels {
-            true => x,
-            false => self.convolution(&format!("{module}conv_shortcut"), x, channels, POINT),
+        let shortcut = if x.channels == channels {
+            x
+        } else {
+            self.convolution(&format!("{module}conv_shortcut"), x, channels, POINT)
         };
         let inner = self.normed([&format!("{module}norm1"), &format!("{module}conv1")], x, channels);
         let inner = self.normed([&format!("{module}norm2"), &format!("{module}conv2")], inner, channels);

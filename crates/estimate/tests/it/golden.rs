@@ -3,6 +3,7 @@
 
 use highwater_estimate::{DType, Keep, Loss, Offload, Setup, estimate, read};
 use highwater_testkit::repository;
+use serde_json::Value;
 
 use crate::rows::{Row, lines, rows};
 
@@ -120,10 +121,18 @@ fn dry_runs_of_pipelines_are_met() {
         let answer = estimate(&pipeline, &setup);
         assert_eq!(answer.parameters, number("n_params"), "{name}");
         let measured = line["peaks"].as_object().unwrap();
-        let highest = measured.values().filter_map(|peak| peak.as_u64()).max().unwrap();
-        let deviation = off(answer.peak_requested_bytes, highest);
-        assert!(deviation <= 4.0, "{name}: {} beside {highest}", answer.peak_requested_bytes);
-        assert!(answer.error_band.low_bytes <= highest && highest <= answer.error_band.high_bytes, "{name}");
+        // The recording has cuBLAS's workspace, too.
+        let above = |peak: u64| peak - answer.workspace_bytes;
+        let highest = above(measured.values().filter_map(Value::as_u64).max().unwrap());
+        let estimated = answer.peak_requested_bytes;
+        assert!(off(estimated, highest) <= 6.0, "{name}: {estimated} beside {highest}");
+        let band = &answer.error_band;
+        let slack = highest / 50;
+        assert!(band.low_bytes <= highest + slack && highest <= band.high_bytes + slack, "{name}: {highest}, {band:?}");
+        for phase in answer.phases.iter().filter(|_| offload == Offload::None) {
+            let measured = above(measured[phase.phase].as_u64().unwrap());
+            assert!(off(phase.peak_requested_bytes, measured) <= 6.0, "{name}, {}: {measured}", phase.phase);
+        }
     }
 }
 
