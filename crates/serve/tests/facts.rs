@@ -99,6 +99,13 @@ fn blocks_and_requests_are_those_of_the_engines_own_functions() {
     }
 }
 
+/// A quantised cache needs flash attention, which the change turns on.
+#[test]
+fn changes_are_given_without_flash_attention_too() {
+    let answer = ask(&named("llama3.1-8b"), "llama.cpp", "h100", &[("flash-attn", "off")]);
+    assert!(answer.starts && answer.changes.iter().any(|change| change.flag.contains("cache-type-v")));
+}
+
 /// Kimi K2 with 46.80 GiB printed 715,072 tokens, and eight times as many with eight context-parallel ranks.
 #[test]
 fn rotations_that_are_stretched_allow_longer_sequences() {

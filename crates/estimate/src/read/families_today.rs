@@ -120,7 +120,7 @@ pub(super) fn family(model_type: &str) -> Option<DecoderFamily> {
             },
             ..SOURCE
         },
-        "minimax_m3" | "minimax_m3_vl" | "minimax_m3_vl_text" => DecoderFamily {
+        "minimax_m3" | "minimax_m3_vl_text" => DecoderFamily {
             name: "minimax_m3",
             defaults: [200_064, 6144, 3072, 60, 64],
             kv_heads: Some(4),

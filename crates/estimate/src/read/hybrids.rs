@@ -28,7 +28,7 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
         "glm4_moe_lite" | "mistral4" => sparse_layers(fields, decoder),
         "kimi_linear" => kimi_linear(fields, decoder)?,
         "mimo_v2_flash" => mimo(fields, decoder)?,
-        "minimax_m3" | "minimax_m3_vl" | "minimax_m3_vl_text" => minimax_m3(fields, decoder)?,
+        "minimax_m3" | "minimax_m3_vl_text" => minimax_m3(fields, decoder)?,
         "glm4_moe" => {
             if fields.flag(&["use_qk_norm"], false)? {
                 decoder.qk_norm = QkNorm::PerHead;
