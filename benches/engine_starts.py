@@ -37,8 +37,14 @@ if __name__ == "__main__":
     print("started")
 """
 # The engine in the process of the script, whose settings the null GPU has; nothing is asked of the network.
-# FlashInfer compiles its sampler with `nvcc`.
-ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+# FlashInfer compiles its sampler with `nvcc`. Compilation ahead of time would see the dry run's own functions.
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_USE_AOT_COMPILE": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
 
 
 def started(program: list[str], folder: Path, graphs: bool) -> str:

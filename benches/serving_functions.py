@@ -135,11 +135,15 @@ def cases(interface: ModuleType, version: tuple[int, ...]) -> list[tuple[str, di
         known = {name: value for name, value in fields.items() if name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
         return {f"{kind.__name__}.{fields.get('head_size', 0)}.{at}": kind(**known) for at in range(count)}
 
-    def full(count: int, heads: int, size: int, block: int = BLOCK) -> dict[str, Any]:
-        return of(interface.FullAttentionSpec, count, block_size=block, num_kv_heads=heads, head_size=size, head_size_v=size, dtype=HALF)
+    def full(count: int, heads: int, size: int, block: int = BLOCK, value: int | None = None) -> dict[str, Any]:
+        return of(interface.FullAttentionSpec, count, block_size=block, num_kv_heads=heads, head_size=size, head_size_v=value or size, dtype=HALF)
 
-    def window(count: int, heads: int, size: int, tokens: int) -> dict[str, Any]:
-        return of(interface.SlidingWindowSpec, count, block_size=BLOCK, num_kv_heads=heads, head_size=size, head_size_v=size, dtype=HALF, sliding_window=tokens)
+    def window(count: int, heads: int, size: int, tokens: int, value: int | None = None) -> dict[str, Any]:
+        sizes = {"num_kv_heads": heads, "head_size": size, "head_size_v": value or size}
+        return of(interface.SlidingWindowSpec, count, block_size=BLOCK, dtype=HALF, sliding_window=tokens, **sizes)
+
+    def latent(count: int, size: int) -> dict[str, Any]:
+        return of(interface.MLAAttentionSpec, count, block_size=BLOCK, num_kv_heads=1, head_size=size, dtype=HALF)
 
     # A block of 784 tokens is the first that holds a state: `vllm/platforms/interface.py` raises it before there are layers.
     raised = 784
@@ -151,7 +155,9 @@ def cases(interface: ModuleType, version: tuple[int, ...]) -> list[tuple[str, di
         ("one kind", full(32, 8, 128), {"base": "llama3.1-8b"}),
         ("windows, half", full(12, 8, 64) | window(12, 8, 64, 128), {"base": "gpt-oss-20b"}),
         ("windows, 52 of 62", full(10, 16, 128) | window(52, 16, 128, 1024), {"base": "gemma3-27b", "max_position_embeddings": 131_072}),
-        ("a latent", of(interface.MLAAttentionSpec, 61, block_size=BLOCK, num_kv_heads=1, head_size=576, dtype=HALF), {"base": "deepseek-v3"}),
+        ("a latent", latent(61, 576), {"base": "deepseek-v3"}),
+        ("smaller values", full(9, 4, 192, value=128) | window(39, 8, 192, 128, value=128), {"base": "mimo-v2-flash"}),
+        ("an indexer", full(60, 4, 128) | latent(57, 128), {"base": "minimax-m3"}),
         ("two sizes of pages", full(5, 2, 512) | window(25, 8, 256, 1024), gemma4),
         ("states", full(16, 4, 256, raised) | states, hybrid),
     ]

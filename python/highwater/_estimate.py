@@ -134,6 +134,7 @@ def estimate(
     cache: str = ...,
     height: int | None = ...,
     width: int | None = ...,
+    frames: int | None = ...,
     offload: str = ...,
     accumulation: int = ...,
     lora_rank: int | None = ...,
@@ -168,6 +169,7 @@ def estimate(
     cache: str = "dynamic",
     height: int | None = None,
     width: int | None = None,
+    frames: int | None = None,
     offload: str = "none",
     accumulation: int = 1,
     lora_rank: int | None = None,
@@ -210,9 +212,9 @@ def estimate(
     mode, new_tokens, cache
         ``"train"``, ``"forward"`` or ``"generate"``. For ``"generate"``, also the number of tokens, and the KV cache:
         ``"dynamic"``, ``"static"``, or its bits ``"8"``, ``"4"``, ``"2"``.
-    height, width, offload
-        The image that a pipeline of diffusers generates, and the weights that wait in the host's memory: ``"none"``,
-        ``"model"`` for those of models that do not run, or ``"sequential"`` for those of modules that do not run.
+    height, width, frames, offload
+        The image or video that a pipeline of diffusers generates, and the weights that wait in the host's memory:
+        ``"none"``, ``"model"`` for those of models that do not run, or ``"sequential"`` for those of modules that do not run.
     accumulation
         Micro-batches of a step.
     lora_rank, lora_targets, lora_dropout, quantise

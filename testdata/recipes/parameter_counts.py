@@ -162,6 +162,42 @@ UNETS = [
     ("AutoencoderKL", {"in_channels": 3, "out_channels": 3, "sample_size": 1024, "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2, "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D", "DownEncoderBlock2D"], "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D", "UpDecoderBlock2D"], "latent_channels": 16, "use_quant_conv": False, "use_post_quant_conv": False}),
 ]  # fmt: skip
 
+# Sizes that nothing above has: transformers 5.24.
+OTHER = {"vocab_size": 2011, "hidden_size": 160, "num_hidden_layers": 5, "num_attention_heads": 10, "num_key_value_heads": 5, "head_dim": 24, "intermediate_size": 333}
+OTHER_DELTA = {"linear_num_value_heads": 6, "linear_num_key_heads": 3, "linear_key_head_dim": 16, "linear_value_head_dim": 20}
+OTHER_LATENT = {"vocab_size": 2011, "hidden_size": 160, "num_hidden_layers": 5, "num_attention_heads": 10, "intermediate_size": 333, "kv_lora_rank": 40, "q_lora_rank": 56, "qk_rope_head_dim": 8, "v_head_dim": 28, "qk_nope_head_dim": 20, "moe_intermediate_size": 52, "n_routed_experts": 12, "n_shared_experts": 2, "num_experts_per_tok": 3, "n_group": 3, "topk_group": 2, "first_k_dense_replace": 2}
+OTHER_EYES = {"hidden_size": 120, "intermediate_size": 300, "num_hidden_layers": 3, "num_attention_heads": 5, "image_size": 80, "patch_size": 20}
+# Head, kind, fields.
+OTHERS = [
+    ("CausalLM", "gpt_oss", {**OTHER, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": 64}),
+    ("CausalLM", "llama4_text", {**OTHER, "intermediate_size_mlp": 410, "num_local_experts": 6, "interleave_moe_layer_step": 2, "num_hidden_layers": 7}),
+    ("CausalLM", "qwen3_next", {**OTHER, **OTHER_DELTA, "num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 44, "shared_expert_intermediate_size": 60, "num_hidden_layers": 8, "decoder_sparse_step": 2}),
+    ("CausalLM", "glm4_moe", {**OTHER, "n_routed_experts": 10, "moe_intermediate_size": 36, "n_shared_experts": 2, "first_k_dense_replace": 3}),
+    ("ImageTextToText", "qwen2_5_vl", {"text_config": {**OTHER, "model_type": "qwen2_5_vl_text"}, "vision_config": {"hidden_size": 80, "out_hidden_size": 160, "depth": 3, "num_heads": 5, "intermediate_size": 210, "patch_size": 12}}),
+    ("", "siglip", {"vision_config": {**OTHER_EYES}, "text_config": {"vocab_size": 1501, "hidden_size": 120, "intermediate_size": 250, "num_hidden_layers": 4, "num_attention_heads": 6, "max_position_embeddings": 40}}),
+    ("", "dinov2", {"hidden_size": 140, "num_hidden_layers": 4, "num_attention_heads": 7, "image_size": 98, "patch_size": 14, "mlp_ratio": 3, "layerscale_value": 0.5}),
+    ("CTC", "wav2vec2", {"vocab_size": 55, "hidden_size": 120, "num_hidden_layers": 3, "num_attention_heads": 5, "intermediate_size": 310, "conv_dim": [48]*5, "conv_stride": [5, 2, 2, 2, 2], "conv_kernel": [10, 3, 3, 3, 2], "num_feat_extract_layers": 5, "num_conv_pos_embeddings": 64, "num_conv_pos_embedding_groups": 8}),
+    ("CausalLM", "jamba", {**{k:v for k,v in OTHER.items() if k!="head_dim"}, "num_hidden_layers": 9, "num_experts": 5, "mamba_d_state": 24, "mamba_expand": 3, "attn_layer_period": 3, "attn_layer_offset": 1}),
+    ("CausalLM", "mamba2", {"vocab_size": 2011, "hidden_size": 160, "num_hidden_layers": 4, "num_heads": 16, "head_dim": 20, "state_size": 24, "n_groups": 4, "expand": 2, "use_bias": True}),
+    ("ImageTextToText", "gemma3", {"text_config": {**OTHER}, "vision_config": {**OTHER_EYES}, "mm_tokens_per_image": 4}),
+    ("ImageTextToText", "llava", {"text_config": {**OTHER, "model_type": "mistral"}, "vision_config": {**OTHER_EYES, "model_type": "siglip_vision_model"}}),
+    ("CausalLM", "rwkv", {"vocab_size": 2011, "hidden_size": 160, "num_hidden_layers": 4, "attention_hidden_size": 200, "intermediate_size": 410}),
+    ("Seq2SeqLM", "bart", {"vocab_size": 2011, "d_model": 160, "encoder_layers": 4, "decoder_layers": 2, "encoder_attention_heads": 10, "decoder_attention_heads": 5, "encoder_ffn_dim": 333, "decoder_ffn_dim": 222, "max_position_embeddings": 130, "scale_embedding": True}),
+    ("ObjectDetection", "detr", {"d_model": 160, "encoder_layers": 3, "decoder_layers": 4, "encoder_ffn_dim": 333, "decoder_ffn_dim": 222, "num_queries": 37, "num_labels": 19, "encoder_attention_heads": 8, "decoder_attention_heads": 8, "backbone_config": {"model_type": "resnet", "hidden_sizes": [64, 128, 256, 512], "depths": [2, 3, 2, 2], "layer_type": "basic"}}),
+    ("ImageClassification", "resnet", {"embedding_size": 48, "hidden_sizes": [64, 96, 128], "depths": [2, 2, 3], "layer_type": "basic", "num_labels": 11, "num_channels": 1}),
+    ("SemanticSegmentation", "segformer", {"hidden_sizes": [24, 48, 96, 120], "depths": [1, 2, 3, 2], "num_attention_heads": [1, 2, 4, 5], "decoder_hidden_size": 77, "num_labels": 9, "mlp_ratios": [3, 4, 3, 4], "architectures": ["SegformerForSemanticSegmentation"]}),
+    ("CausalLM", "falcon_h1", {**OTHER, "mamba_d_ssm": 240, "mamba_n_heads": 12, "mamba_d_head": 20, "mamba_d_state": 24, "mamba_n_groups": 2, "attention_bias": True, "mlp_bias": True}),
+    ("ImageClassification", "swin", {"embed_dim": 36, "depths": [2, 3, 2], "num_heads": [2, 3, 4], "window_size": 5, "image_size": 100, "patch_size": 5, "num_labels": 13}),
+    ("CausalLM", "gemma3n_text", {**OTHER, "num_hidden_layers": 6, "hidden_size_per_layer_input": 20, "vocab_size_per_layer_input": 2003, "num_kv_shared_layers": 2, "laurel_rank": 12, "altup_num_inputs": 3, "layer_types": ["sliding_attention", "full_attention"]*3, "activation_sparsity_pattern": [0.0]*6}),
+    ("CausalLM", "gemma4_text", {**OTHER, "num_hidden_layers": 6, "hidden_size_per_layer_input": 20, "vocab_size_per_layer_input": 2003, "num_kv_shared_layers": 2, "layer_types": ["sliding_attention", "full_attention"]*3, "global_head_dim": 40}),
+    ("CausalLM", "mimo_v2_flash", {**OTHER, "head_dim": 24, "v_head_dim": 16, "swa_num_key_value_heads": 10, "n_routed_experts": 8, "moe_intermediate_size": 40, "num_experts_per_tok": 2, "layer_types": ["full_attention", "sliding_attention"]*2+["full_attention"]}),
+    ("CausalLM", "kimi_linear", {**{k:v for k,v in OTHER_LATENT.items() if k not in("q_lora_rank", "n_routed_experts", "n_shared_experts", "num_experts_per_tok", "n_group")}, "num_experts": 12, "num_shared_experts": 2, "num_experts_per_token": 3, "linear_num_heads": 6, "linear_head_dim": 16, "num_key_value_heads": 10, "pad_token_id": 0}),
+    ("CausalLM", "deepseek_v32", {**OTHER_LATENT, "index_n_heads": 6, "index_head_dim": 24}),
+    ("CausalLM", "glm_moe_dsa", {**OTHER_LATENT, "index_n_heads": 6, "index_head_dim": 24, "indexer_types": ["full", "full", "shared", "shared", "full"], "mlp_layer_types": ["dense", "dense", "sparse", "sparse", "sparse"]}),
+    ("CausalLM", "nemotron_h", {**OTHER, "hybrid_override_pattern": "MEM*E-M", "mamba_num_heads": 10, "mamba_head_dim": 20, "ssm_state_size": 24, "n_groups": 5, "n_routed_experts": 6, "moe_intermediate_size": 70, "moe_shared_expert_intermediate_size": 90, "num_experts_per_tok": 2}),
+    ("CausalLM", "granitemoehybrid", {**{k:v for k,v in OTHER.items() if k!="head_dim"}, "num_local_experts": 5, "mamba_n_heads": 16, "mamba_d_head": 20, "mamba_d_state": 24, "mamba_n_groups": 2, "layer_types": ["mamba", "attention", "mamba", "mamba", "attention"], "shared_intermediate_size": 77}),
+]  # fmt: skip
+
 CONFIGS = [
     ("llama", LLAMA),
     ("llama", {**LLAMA, "tie_word_embeddings": True, "num_key_value_heads": 2}),
@@ -244,6 +280,13 @@ def count_published(kind, fields):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def count_with_head(head, kind, fields):
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    with torch.device("meta"):
+        model = getattr(transformers, f"AutoModelFor{head}" if head else "AutoModel").from_config(config)
+    return type(model).__name__, sum(parameter.numel() for parameter in model.parameters())
+
+
 def count_diffusers(kind, fields):
     import diffusers
 
@@ -263,6 +306,11 @@ def main():
                     print(kind, fields, repr(error)[:200], file=sys.stderr)
                     continue
                 out.write(json.dumps({"config": {key: kind, **fields}, "n_params": numbers}) + "\n")
+        for head, kind, fields in OTHERS:
+            # A configuration keeps what it is given, and adds to it.
+            name, numbers = count_with_head(head, kind, json.loads(json.dumps(fields)))
+            config = {"model_type": kind, "architectures": [name], **fields}
+            out.write(json.dumps({"config": config, "n_params": numbers}) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ use serde_json::{Map, Value};
 const INDEX_LIMIT: u64 = 64 << 20;
 /// The longest configuration of a pipeline's model, and the models that one has at most.
 const PIPELINE_LIMIT: u64 = 1 << 20;
+/// `ModelOpt`'s own file, and its greatest length: it may name each matrix of a large model.
+const MODELOPT_FILE: &str = "hf_quant_config.json";
+const MODELOPT_LIMIT: u64 = 16 << 20;
 const MOST_COMPONENTS: usize = 32;
 
 /// Finds and reads a model.
@@ -145,7 +148,43 @@ fn described(path: &Path) -> Result<Description, Problem> {
     let name = path.display().to_string();
     let (start, file_bytes) = read_start(path, 8)?;
     let (bytes, _) = read_start(path, wanted_bytes(&name, &start, file_bytes))?;
-    Ok(describe(&name, &bytes, file_bytes)?)
+    let described = describe(&name, &bytes, file_bytes)?;
+    if path.file_name().is_some_and(|name| name == "config.json") {
+        return quantised_beside(described, path);
+    }
+    Ok(described)
+}
+
+/// A configuration with the quantisation that older releases of `ModelOpt` write beside it.
+///
+/// # Source
+/// vLLM, `vllm/transformers_utils/config.py`: read where the configuration has no `quantization_config`.
+fn quantised_beside(mut described: Description, config: &Path) -> Result<Description, Problem> {
+    let path = config.with_file_name(MODELOPT_FILE);
+    let Some(map) = described.config.as_mut().and_then(Value::as_object_mut) else { return Ok(described) };
+    let of_text = map.get("text_config").and_then(|text| text.get("quantization_config"));
+    if map.contains_key("quantization_config") || of_text.is_some() || !path.is_file() {
+        return Ok(described);
+    }
+    let name = path.display().to_string();
+    let (bytes, length) = read_start(&path, MODELOPT_LIMIT)?;
+    if length > MODELOPT_LIMIT {
+        return Err(Problem::new(format!("`{name}` is longer than {} MiB", MODELOPT_LIMIT >> 20)));
+    }
+    let mut file: Value =
+        serde_json::from_slice(&bytes).map_err(|error| Problem::new(format!("`{name}` is not JSON")).because(error))?;
+    let mut own = file.get_mut("quantization").map_or(Value::Null, Value::take);
+    match own.as_object_mut() {
+        Some(own) => own.insert("quant_method".to_owned(), Value::from("modelopt")),
+        None => {
+            return Err(Problem::new(format!("`{name}` has no `quantization`"))
+                .hint("download the checkpoint again, or remove the file if the weights are not quantised"));
+        }
+    };
+    map.insert("quantization_config".to_owned(), own);
+    let bad = |source| DescriptionError::Config { name, source };
+    described.architecture().map_err(bad)?;
+    Ok(described)
 }
 
 fn of_index(path: &Path) -> Result<Counted, Problem> {
@@ -186,4 +225,36 @@ fn read_start(path: &Path, limit: u64) -> Result<(Vec<u8>, u64), Problem> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
     Ok((bytes, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::find;
+
+    /// `hf_quant_config.json` of nvidia/Llama-3.1-70B-Instruct-FP8 is such a file.
+    #[test]
+    fn quantisation_in_a_file_beside_the_configuration_counts() {
+        let folder = std::env::temp_dir().join(format!("highwater-answers-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        let label = || {
+            let architecture = find(folder.to_str().unwrap()).ok()?.architecture().ok()?;
+            Some(architecture.quantization.map(|found| found.label))
+        };
+        let config = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "vocab_size": 1000}"#;
+        write("config.json", config);
+        assert_eq!(label(), Some(None));
+        let file = "hf_quant_config.json";
+        write(file, r#"{"producer": {}, "quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}"#);
+        assert_eq!(label(), Some(Some("ModelOpt, FP8".to_owned())));
+        // An unknown one is refused, and so is a file without any.
+        write(file, r#"{"quantization": {"quant_algo": "FP1"}}"#);
+        assert_eq!(label(), None);
+        write(file, "{}");
+        assert_eq!(label(), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

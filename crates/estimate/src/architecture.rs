@@ -547,6 +547,24 @@ impl Decoder {
     }
 }
 
+impl Decoder {
+    /// Size of a value, where a key has this one.
+    pub(crate) fn value_dim(&self, key_dim: u64) -> u64 {
+        if self.hybrid.value_dim > 0 { self.hybrid.value_dim } else { key_dim }
+    }
+
+    /// Latent attention of a layer, which may be without an indexer.
+    pub(crate) fn latent_of(&self, layer: u64, latent: Latent) -> Latent {
+        let has_indexer = self.hybrid.index_dims.is_empty() || self.index_dim(layer) > 0;
+        if has_indexer { latent } else { Latent { indexer: (0, 0), ..latent } }
+    }
+
+    /// Size of the indexer's key of a layer, 0 without one.
+    pub(crate) fn index_dim(&self, layer: u64) -> u64 {
+        at(&self.hybrid.index_dims, layer).unwrap_or(0)
+    }
+}
+
 fn at<T: Copy>(list: &[T], index: u64) -> Option<T> {
     usize::try_from(index).ok().and_then(|index| list.get(index)).copied()
 }

@@ -39,6 +39,8 @@ pub struct Step {
 pub enum Op {
     /// What the program feeds in.
     Input,
+    /// A value that was there before, or the weights of a part that does not run.
+    Held,
     /// Rows of a table, the same for every sample.
     Table,
     /// A kernel that keeps its inputs: a product, a norm, a product of values.
@@ -136,6 +138,23 @@ impl Draft {
         self.push(name, Op::Input, &[], shape.to_vec())
     }
 
+    /// A value that was there before.
+    pub(crate) fn held(&mut self, name: &'static str, shape: &[u64]) -> usize {
+        self.push(name, Op::Held, &[], shape.to_vec())
+    }
+
+    /// Weights of a part that does not run.
+    pub(crate) fn idle(&mut self, module: impl Into<String>, weight: Piece) -> usize {
+        let at = self.held("weights that wait", &[0]);
+        self.weighted(at, module.into(), weight)
+    }
+
+    /// A convolution whose output has these sizes.
+    pub(crate) fn convolved(&mut self, module: impl Into<String>, x: usize, weight: Piece, shape: &[u64]) -> usize {
+        let at = self.push("convolution output", Op::Convolve, &[x], shape.to_vec());
+        self.weighted(at, module.into(), weight)
+    }
+
     pub(crate) fn table(&mut self, module: impl Into<String>, rows: u64, width: u64) -> usize {
         let at = self.push("rows of a table", Op::Table, &[], vec![rows, width]);
         self.weighted(at, module.into(), table("", &[rows, width]))
@@ -173,6 +192,11 @@ impl Draft {
     /// A product with a number for each column of the width.
     pub(crate) fn scale(&mut self, module: impl Into<String>, x: usize) -> usize {
         let size = self.shape(x).last().copied().unwrap_or(1);
+        self.weighed(module, x, size)
+    }
+
+    /// A product with this many numbers.
+    pub(crate) fn weighed(&mut self, module: impl Into<String>, x: usize, size: u64) -> usize {
         let at = self.same("scaled", Op::Kernel, x);
         self.weighted(at, module.into(), norm("", size, false))
     }

@@ -538,6 +538,7 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     let of_pipelines = [
         ("height", setup.height.is_some()),
         ("width", setup.width.is_some()),
+        ("frames", setup.frames.is_some()),
         ("offload", setup.offload != Offload::None),
     ];
     for (name, _) in of_pipelines.iter().filter(|(_, is_given)| *is_given) {

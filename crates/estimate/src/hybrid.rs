@@ -22,6 +22,10 @@ pub struct Hybrid {
     pub shared_kv_width: u64,
     /// Whether queries come with a gate for the output.
     pub query_gate: bool,
+    /// Size of a value, 0 where it is a key's.
+    pub value_dim: u64,
+    /// Size of the indexer's key in each layer that has an indexer beside its heads; empty: in none.
+    pub index_dims: Vec<u64>,
     /// Whether each head has a sink beside the tokens.
     pub sinks: bool,
     /// Whether the window is a chunk of the sequence.

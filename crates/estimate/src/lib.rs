@@ -45,7 +45,7 @@ pub use hybrid::{Extra, Feed, GlobalHeads, Hybrid, Mixer, State};
 pub use models::weights;
 pub use network::{Network, Piece, Stage};
 pub use options::{DEFAULT_CARD, Field, Group, Kind, OPTIONS, Opt, OptView, Request, options_view};
-pub use pipeline::{Component, Pipeline, Role};
+pub use pipeline::{Component, Decoding, Pipeline, Role};
 pub use quantization::{Quantization, Stored, Weight, WeightKind};
 pub use request::RequestError;
 pub use served::{LayerCache, ServedExperts, ServedLayer, ServedShape, ServedVision};

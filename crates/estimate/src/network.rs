@@ -32,6 +32,8 @@ pub struct Stage {
     pub layers: Vec<(u64, Vec<Piece>)>,
     /// Weights behind them.
     pub after: Vec<Piece>,
+    /// Numbers of its buffers, which are of the weights' type.
+    pub buffer: u64,
     /// Positions of a sample that the next stage gets.
     pub output_positions: Option<u64>,
 }
@@ -47,6 +49,14 @@ pub struct Piece {
     pub shape: Vec<u64>,
     /// The size of its bias, 0 without one.
     pub bias: u64,
+}
+
+impl Network {
+    /// Bytes of its buffers.
+    pub(crate) fn buffer_bytes(&self, dtype: crate::dtype::DType) -> u64 {
+        let numbers = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.buffer));
+        numbers.saturating_mul(dtype.bytes())
+    }
 }
 
 impl Stage {

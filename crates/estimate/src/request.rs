@@ -154,6 +154,7 @@ impl Request {
             cache: self.cache,
             height: self.height,
             width: self.width,
+            frames: self.frames,
             offload: self.offload,
             parallel: Parallel {
                 world_size: self.world_size,

@@ -102,6 +102,15 @@ pub enum LayerCache {
         /// Numbers of the recurrent state.
         recurrent: u64,
     },
+    /// Keys and values of every token, and beside them the key of an indexer.
+    Indexed {
+        /// Heads of keys and values.
+        kv_heads: u64,
+        /// Size of a key and of a value.
+        head_dim: u64,
+        /// Size of the indexer's key, in the cache's type.
+        index_dim: u64,
+    },
     /// Keys and values of the encoder's output beside those of every token.
     Cross {
         /// Heads of keys and values.
@@ -114,15 +123,24 @@ pub enum LayerCache {
 }
 
 impl LayerCache {
-    /// The caches that it consists of: two where attention and a state are side by side.
+    /// The caches that it consists of: two where attention and a state, or an indexer, are side by side.
     pub fn parts(self) -> [LayerCache; 2] {
         match self {
             LayerCache::Beside { kv_heads, head_dim, channels, kernel, recurrent } => [
                 LayerCache::Full { kv_heads, key_dim: head_dim, value_dim: head_dim },
                 LayerCache::State { channels, kernel, recurrent },
             ],
+            LayerCache::Indexed { kv_heads, head_dim, index_dim } => [
+                LayerCache::Full { kv_heads, key_dim: head_dim, value_dim: head_dim },
+                LayerCache::Latent { rank: index_dim, rope_dim: 0, index_dim: 0 },
+            ],
             whole => [whole, LayerCache::Nothing],
         }
+    }
+
+    /// Whether it keeps something of every token, and nothing else.
+    pub fn sees_all(&self) -> bool {
+        matches!(self, LayerCache::Full { .. } | LayerCache::Latent { .. } | LayerCache::Indexed { .. })
     }
 
     /// Whether it has a state of a fixed size.
@@ -328,11 +346,15 @@ impl crate::architecture::Decoder {
             _ => {}
         }
         if let Some(latent) = self.latent {
-            let (rank, rope_dim, index_dim) = (latent.kv_rank, latent.rope_dim, latent.indexer.1);
+            let (rank, rope_dim, index_dim) =
+                (latent.kv_rank, latent.rope_dim, self.latent_of(index, latent).indexer.1);
             return LayerCache::Latent { rank, rope_dim, index_dim };
         }
         let (kv_heads, key_dim) = self.kv_of(index);
-        let value_dim = key_dim;
+        let (value_dim, index_dim) = (self.value_dim(key_dim), self.index_dim(index));
+        if index_dim > 0 {
+            return LayerCache::Indexed { kv_heads, head_dim: key_dim, index_dim };
+        }
         match self.sliding_window.filter(|_| self.is_sliding(index)) {
             Some(tokens) => {
                 LayerCache::Window { kv_heads, key_dim, value_dim, tokens, is_chunk: self.hybrid.has_chunks }

@@ -237,6 +237,8 @@ pub struct Setup {
     pub height: Option<u64>,
     /// Its width.
     pub width: Option<u64>,
+    /// Frames of a generated video.
+    pub frames: Option<u64>,
     /// Which weights of a pipeline stay on the host.
     pub offload: Offload,
     /// Over how many cards.
@@ -265,6 +267,7 @@ impl Setup {
             cache: CacheKind::Dynamic,
             height: None,
             width: None,
+            frames: None,
             offload: Offload::None,
             parallel: Parallel { world_size: 1, sharding: Sharding::None, tensor: 1, pipeline: 1 },
             platform: Platform {

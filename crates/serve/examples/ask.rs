@@ -23,6 +23,8 @@ fn answer(question: &Value) -> Result<Value, String> {
         let flag = Flag::named(name).ok_or_else(|| format!("no flag {name}"))?;
         flag.set(&mut settings, value.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
     }
+    // The cache that a log prints is also given to releases without a flag for it.
+    settings.said.retain(|(name, _)| *name != "kv-cache-memory-bytes");
     settings.flashinfer_sampler =
         question["environment"]["VLLM_USE_FLASHINFER_SAMPLER"].as_str().map(|value| value != "0");
     let loading = Loading { dtype: None, quantization: settings.quantization.as_deref() };

@@ -95,7 +95,9 @@ pub(crate) fn token_bytes(cache: &LayerCache, making: &Making) -> u64 {
             own.next_multiple_of(making.latent_align.max(1))
                 .saturating_add(index_dim.saturating_add(index_dim.div_ceil(128) * 4))
         }
-        LayerCache::Beside { .. } => cache.parts().iter().map(|part| token_bytes(part, making)).sum(),
+        LayerCache::Beside { .. } | LayerCache::Indexed { .. } => {
+            cache.parts().iter().map(|part| token_bytes(part, making)).sum()
+        }
         LayerCache::State { .. } | LayerCache::Nothing => 0,
     }
 }

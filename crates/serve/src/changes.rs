@@ -125,6 +125,7 @@ impl Question<'_> {
                         &|settings| {
                             settings.cache_type = Some(kind);
                             settings.value_type = Some(kind);
+                            settings.flash = settings.flash.map(|_| true);
                         },
                     );
                 }

@@ -199,7 +199,7 @@ flags! {
         |settings, flag, value| { settings.total_bytes = Some(flag.size(value)?); Ok(()) };
     "first-start" [] V, None, "", "The first start after an installation: the cache of `torch.compile` is empty", switch!(first_start, true);
     "gpu-memory-utilization" [] V, None, "SHARE", "Share of the GPU's total memory for this instance", share!(memory_share);
-    "kv-cache-memory-bytes" ["kv-cache-memory"] V, None, "SIZE", "The cache's memory, instead of the rest of the budget",
+    "kv-cache-memory-bytes" ["kv-cache-memory"] V, Some(Version::new(0, 10, 2)), "SIZE", "The cache's memory, instead of the rest of the budget",
         |settings, flag, value| { settings.cache_bytes = Some(flag.size(value)?); Ok(()) };
     "max-model-len" [] V, None, "N", "The longest sequence", count!(max_len);
     "max-num-seqs" [] V, None, "N", "Sequences in a batch", count!(sequences);
@@ -465,6 +465,10 @@ impl Settings {
                 return Err(ServeError::Both(one, other));
             }
         }
+        let is_quantised = matches!(self.value_type, Some(CacheType::Packed(_)));
+        if release.engine == Engine::LlamaCpp && is_quantised && self.flash == Some(false) {
+            return Err(ServeError::Both("cache-type-v", "flash-attn off"));
+        }
         Ok(())
     }
 
@@ -535,6 +539,23 @@ mod tests {
         Flag::named("dcp").unwrap().set(&mut settings, "8").unwrap();
         let refused = settings.check(&Release::parse("vllm@0.8.5").unwrap()).unwrap_err();
         assert_eq!(refused.to_string(), "vllm 0.8.5 does not have `--decode-context-parallel-size`: 0.10.2 added it");
+        let mut settings = Settings::default();
+        Flag::named("kv-cache-memory-bytes").unwrap().set(&mut settings, "10GiB").unwrap();
+        assert!(settings.check(&Release::parse("vllm@0.10.2").unwrap()).is_ok());
+        let refused = settings.check(&Release::parse("vllm@0.6.4").unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "vllm 0.6.4 does not have `--kv-cache-memory-bytes`: 0.10.2 added it");
+    }
+
+    /// llama.cpp: "V cache quantization requires `flash_attn`".
+    #[test]
+    fn packed_values_without_flash_attention_are_refused() {
+        let mut settings = Settings::default();
+        Flag::named("cache-type-v").unwrap().set(&mut settings, "q4_0").unwrap();
+        let release = Release::parse("llama.cpp").unwrap();
+        assert!(settings.check(&release).is_ok());
+        Flag::named("flash-attn").unwrap().set(&mut settings, "off").unwrap();
+        let refused = settings.check(&release).unwrap_err();
+        assert_eq!(refused.to_string(), "`--cache-type-v` and `--flash-attn off` contradict each other");
     }
 
     /// The list in `docs/serve.md` is this one.

@@ -59,6 +59,12 @@ pub(crate) fn account(question: &Question<'_>) -> Account {
     if settings.max_len.is_none() {
         account.assumed.push(format!("`--ctx-size` {context}, the model's own"));
     }
+    if let Some(most) = question.longest_len().filter(|most| context > *most) {
+        account.assumed.push(format!(
+            "the model was trained for {} tokens: llama.cpp starts with a longer context and warns",
+            highwater_units::count(most)
+        ));
+    }
     let streams = Streams::of(question, context);
     if settings.sequences.is_none() && streams.sequences > 1 {
         account.assumed.push(format!(
@@ -150,7 +156,7 @@ fn layer(question: &Question<'_>, cache: &LayerCache, streams: Streams, batch: u
             let numbers = channels.saturating_mul(kernel.saturating_sub(1)).saturating_add(recurrent);
             product([numbers, 4, streams.sequences])
         }
-        LayerCache::Beside { .. } => {
+        LayerCache::Beside { .. } | LayerCache::Indexed { .. } => {
             cache.parts().iter().map(|part| layer(question, part, streams, batch)).fold(0, u64::saturating_add)
         }
         LayerCache::Nothing => 0,

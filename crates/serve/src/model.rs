@@ -255,7 +255,8 @@ impl Model {
         let kv_heads = shape.layers.iter().find_map(|layer| match layer.cache {
             LayerCache::Full { kv_heads, .. }
             | LayerCache::Window { kv_heads, .. }
-            | LayerCache::Beside { kv_heads, .. } => Some(kv_heads),
+            | LayerCache::Beside { kv_heads, .. }
+            | LayerCache::Indexed { kv_heads, .. } => Some(kv_heads),
             _ => None,
         });
         let mut list = WeightList::new();

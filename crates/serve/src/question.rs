@@ -91,7 +91,7 @@ impl Question<'_> {
     ///
     /// # Source
     /// vLLM, `_get_and_verify_max_len` of 0.6.4 to 0.33. `SGLang`, `get_context_length` of 0.5.23.
-    fn longest_len(&self) -> Option<u64> {
+    pub(crate) fn longest_len(&self) -> Option<u64> {
         let most = self.model.max_positions?;
         let Some(Stretch { method, factor, original }) = &self.model.stretch else { return Some(most) };
         let trained = match (self.release.engine, method.as_str()) {

@@ -256,7 +256,7 @@ fn drafted(question: &Question<'_>) -> Vec<LayerCache> {
     if let Some(drafter) = drafter(question) {
         return drafter.layers;
     }
-    let sees_all = |cache: &&LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
+    let sees_all = |cache: &&LayerCache| cache.sees_all();
     let last = question.model.layers.iter().rev().find(sees_all).copied();
     last.into_iter().cycle().take(usize::try_from(drafting_layers(question)).unwrap_or(0)).collect()
 }
@@ -277,8 +277,7 @@ fn drafter_weights(question: &Question<'_>, of: impl Fn(&Weight) -> u64) -> u64 
             .map(|weight| weight.on_rank(ranks))
             .fold(drafter.rotary_bytes, u64::saturating_add);
     }
-    let sees_all = |cache: &LayerCache| matches!(cache, LayerCache::Full { .. } | LayerCache::Latent { .. });
-    let last = model.layers.iter().rposition(sees_all).and_then(|at| u32::try_from(at).ok());
+    let last = model.layers.iter().rposition(LayerCache::sees_all).and_then(|at| u32::try_from(at).ok());
     let layer = model.weights.iter().filter(|weight| weight.layer.is_some() && weight.layer == last).map(of);
     let joined = match question.settings.drafter {
         Drafter::Eagle => product([model.hidden, 3 * model.hidden + EAGLE_ENTRIES / ranks, model.element_bytes]),

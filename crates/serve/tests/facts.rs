@@ -89,12 +89,21 @@ fn blocks_and_requests_are_those_of_the_engines_own_functions() {
         (named("llama3.1-8b"), 10_240, 1.25),
         (named("gpt-oss-20b"), 54_613, 6.267_990),
         (gemma, 16_384, 1.405_869),
+        (named("mimo-v2-flash"), 29_127, 4.346_665),
+        (named("minimax-m3"), 9763, 1.191_772),
         (named("deepseek-v3"), 19_099, 2.331_421),
     ] {
         let answer = ask(&config, "vllm@0.24.0", "h200", &flags);
         assert_eq!(answer.blocks, Some(blocks));
         assert!((answer.concurrency - requests).abs() < 1e-6, "{}", answer.concurrency);
     }
+}
+
+/// A quantised cache needs flash attention, which the change turns on.
+#[test]
+fn changes_are_given_without_flash_attention_too() {
+    let answer = ask(&named("llama3.1-8b"), "llama.cpp", "h100", &[("flash-attn", "off")]);
+    assert!(answer.starts && answer.changes.iter().any(|change| change.flag.contains("cache-type-v")));
 }
 
 /// Kimi K2 with 46.80 GiB printed 715,072 tokens, and eight times as many with eight context-parallel ranks.

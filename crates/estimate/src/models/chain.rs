@@ -78,6 +78,7 @@ impl ChainModel {
         tape.part(step.part);
         let output = match step.op {
             Op::Input => return None,
+            Op::Held => tape.alloc(step.name, shape, setup.dtype),
             Op::Table => tape.expand(self.weights[at].first()?, shape),
             Op::Kernel => {
                 let inputs: Vec<&Tensor> = inputs.iter().collect();

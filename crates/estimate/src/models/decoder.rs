@@ -102,7 +102,11 @@ fn norm(builder: &mut Builder<'_>, kind: DecoderNorm, size: Dim) -> Norm {
 impl Decoder {
     pub(crate) fn dims(&self, layer: u64) -> HeadDims {
         let (kv_heads, head_dim) = self.kv_of(layer);
-        HeadDims::new(self.heads, kv_heads, head_dim)
+        let dims = HeadDims::new(self.heads, kv_heads, head_dim);
+        match self.value_dim(head_dim) {
+            size if size == head_dim => dims,
+            size => HeadDims { value_dim: dim("dv", size), ..dims },
+        }
     }
 
     fn eager_style(&self) -> EagerStyle {
@@ -183,7 +187,8 @@ impl HeadWeights {
                 all.push(builder.named("k_proj").linear("attention", Role::Attention, k, h, bias));
                 let is_key = config.hybrid.global_heads.is_some_and(|global| global.values_are_keys);
                 if !is_key || config.is_sliding(layer) {
-                    all.push(builder.named("v_proj").linear("attention", Role::QueryValue, k, h, bias));
+                    let v = dims.value_width();
+                    all.push(builder.named("v_proj").linear("attention", Role::QueryValue, v, h, bias));
                 }
             }
             all
@@ -191,7 +196,8 @@ impl HeadWeights {
             let all = dim("q+2k", q.size.saturating_add(k.size.saturating_mul(2)));
             vec![builder.named("qkv_proj").linear("attention", Role::QueryValue, all, h, bias)]
         };
-        let output = builder.named("o_proj").linear("attention", Role::Attention, h, q, config.output_bias);
+        let inner = dims.output_width();
+        let output = builder.named("o_proj").linear("attention", Role::Attention, h, inner, config.output_bias);
         let kind = match config.norm {
             DecoderNorm::RmsGemma => NormKind::RmsGemma,
             DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
@@ -220,6 +226,7 @@ impl HeadWeights {
         let (copies_q, copies_k) = (rotates || plan.copies_q_grad(tape, dtype), rotates || copies_kv);
         let q_shape = Shape::of(&[run.batch, run.tokens, dims.heads, dims.head_dim]);
         let k_shape = Shape::of(&[run.batch, run.tokens, dims.kv_heads, dims.head_dim]);
+        let v_shape = k_shape.with_last(dims.value_dim);
         let is_plain = !run.config.hybrid.query_gate && self.projections.len() != 2 && !self.shares_kv;
         let [q, k, v] = match self.projections.as_slice() {
             all if !is_plain => self.project_some(tape, x, all, run, plan),
@@ -243,13 +250,13 @@ impl HeadWeights {
                     [
                         projected("queries", query, self.q_norm.as_ref(), q_shape, copies_q, whole),
                         projected("keys", key, self.k_norm.as_ref(), k_shape, copies_k, whole),
-                        projected("values", value, None, k_shape, copies_kv, whole),
+                        projected("values", value, None, v_shape, copies_kv, whole),
                     ]
                 } else {
                     // Gemma 3 projects all three before it norms two.
                     let q = projected("queries", query, None, q_shape, copies_q, whole);
                     let k = projected("keys", key, None, k_shape, copies_k, whole);
-                    let v = projected("values", value, None, k_shape, copies_kv, whole);
+                    let v = projected("values", value, None, v_shape, copies_kv, whole);
                     let normed = |tape: &mut Tape, x: Tensor, norm: &Option<Norm>| match norm {
                         Some(norm) => tape.norm(&x, norm),
                         None => x,
@@ -364,6 +371,7 @@ impl HeadWeights {
             let shape = Shape::of(&[run.batch, place, dims.kv_heads, dims.head_dim]);
             let keys = extend(tape, "keys in the cache", past_keys.as_ref(), &k, shape, k.dtype);
             drop(past_keys);
+            let shape = shape.with_last(dims.value_dim);
             let values = extend(tape, "values in the cache", past_values.as_ref(), &v, shape, k.dtype);
             drop(past_values);
             (k, v) = (keys, values);
@@ -371,7 +379,7 @@ impl HeadWeights {
         }
         let held = (q.detached(), k.detached(), v.detached());
         let output = plan.run(tape, q, k, v);
-        let mut output = output.view(Shape::of(&[run.batch, run.tokens, dims.query_width()]));
+        let mut output = output.view(Shape::of(&[run.batch, run.tokens, dims.output_width()]));
         if config.hybrid.query_gate {
             let gate = tape.alloc("attention: gate", output.shape, output.dtype);
             let opened = tape.activation_of_output("attention: gate", &gate);
@@ -441,7 +449,11 @@ impl Layer {
                     None => AttentionWeights::State(state),
                 }
             }
-            (_, _, Some(latent)) => AttentionWeights::Latent(Box::new(LatentAttention::build(builder, config, latent))),
+            (_, _, Some(latent)) => AttentionWeights::Latent(Box::new(LatentAttention::build(
+                builder,
+                config,
+                config.latent_of(index, latent),
+            ))),
             _ => AttentionWeights::Heads(Box::new(HeadWeights::build(builder, config, index))),
         };
         builder.at(format!("model.layers.{index}.mlp"));

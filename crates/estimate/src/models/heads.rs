@@ -48,6 +48,24 @@ impl HeadDims {
     pub(crate) fn key_width(&self) -> Dim {
         dim("k", self.kv_heads.size.saturating_mul(self.head_dim.size))
     }
+
+    /// The width of the values of all key heads.
+    pub(crate) fn value_width(&self) -> Dim {
+        if self.value_dim.size == self.head_dim.size {
+            self.key_width()
+        } else {
+            dim("v", self.kv_heads.size.saturating_mul(self.value_dim.size))
+        }
+    }
+
+    /// The width of what all query heads give.
+    pub(crate) fn output_width(&self) -> Dim {
+        if self.value_dim.size == self.head_dim.size {
+            self.query_width()
+        } else {
+            dim("nh·dv", self.heads.size.saturating_mul(self.value_dim.size))
+        }
+    }
 }
 
 /// How one call of attention goes.

@@ -178,15 +178,22 @@ fn input(tape: &mut Tape, setup: &Setup, stage: &Stage) -> Tensor {
 /// Stages alone.
 pub(crate) struct NetworkModel {
     stages: Vec<StageModel>,
+    buffer_bytes: u64,
 }
 
 impl NetworkModel {
     pub(crate) fn build(builder: &mut Builder<'_>, network: &Network) -> NetworkModel {
-        NetworkModel { stages: network.stages.iter().map(|stage| StageModel::build(builder, stage)).collect() }
+        let buffer_bytes = network.buffer_bytes(builder.setup.dtype);
+        let stages = network.stages.iter().map(|stage| StageModel::build(builder, stage)).collect();
+        NetworkModel { stages, buffer_bytes }
     }
 }
 
 impl Model for NetworkModel {
+    fn buffer_bytes(&self) -> u64 {
+        self.buffer_bytes
+    }
+
     fn inputs(&self, tape: &mut Tape, setup: &Setup) -> Vec<Tensor> {
         self.stages.iter().map(|stage| input(tape, setup, &stage.stage)).collect()
     }

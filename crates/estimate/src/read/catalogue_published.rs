@@ -197,6 +197,51 @@ pub(super) const PUBLISHED: &[(&str, Config)] = &[
                 "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 1536, "vocab_size": 200_064, "num_experts_per_tok": 8,
                 "num_local_experts": 256, "max_position_embeddings": 196_608, "tie_word_embeddings": false, "dtype": "bfloat16"})
     }),
+    // zai-org/GLM-5.2, 743.4 billion: indexers in the first three layers, and then in each fourth.
+    ("glm-5.2", || {
+        let has_indexer = |layer: u64| layer < 3 || (layer - 2).is_multiple_of(4);
+        let indexers: Vec<&str> = (0..78).map(|layer| if has_indexer(layer) { "full" } else { "shared" }).collect();
+        json!({"first_k_dense_replace": 3, "hidden_size": 6144, "index_head_dim": 128, "index_n_heads": 32, "indexer_types": indexers,
+                "intermediate_size": 12_288, "kv_lora_rank": 512, "max_position_embeddings": 1_048_576, "moe_intermediate_size": 2048,
+                "model_type": "glm_moe_dsa", "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true,
+                "num_attention_heads": 64, "num_experts_per_tok": 8, "num_hidden_layers": 78, "num_key_value_heads": 64,
+                "num_nextn_predict_layers": 1, "q_lora_rank": 2048, "qk_nope_head_dim": 192, "qk_rope_head_dim": 64,
+                "tie_word_embeddings": false, "v_head_dim": 256, "vocab_size": 154_880, "dtype": "bfloat16"})
+    }),
+    // MiniMaxAI/MiniMax-M3, the text alone: 426.2 billion.
+    ("minimax-m3", || {
+        let sparse: Vec<u64> = (0..60).map(|layer| u64::from(layer >= 3)).collect();
+        json!({"model_type": "minimax_m3", "num_hidden_layers": 60, "hidden_size": 6144, "num_attention_heads": 64,
+                "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 3072, "dense_intermediate_size": 12_288,
+                "shared_intermediate_size": 3072, "vocab_size": 200_064, "num_experts_per_tok": 4, "num_local_experts": 128,
+                "moe_layer_freq": sparse, "max_position_embeddings": 1_048_576, "tie_word_embeddings": false, "dtype": "bfloat16",
+                "sparse_attention_config": {"sparse_attention_freq": sparse, "sparse_index_dim": 128, "sparse_num_index_heads": 4}})
+    }),
+    // XiaomiMiMo/MiMo-V2-Flash, 308.8 billion.
+    ("mimo-v2-flash", || {
+        let windows: Vec<u64> =
+            (0..48_u64).map(|layer| u64::from(layer > 0 && !(layer + 1).is_multiple_of(6))).collect();
+        let sparse: Vec<u64> = (0..48).map(|layer| u64::from(layer > 0)).collect();
+        json!({"model_type": "mimo_v2_flash", "num_hidden_layers": 48, "hidden_size": 4096, "num_attention_heads": 64,
+                "num_key_value_heads": 4, "swa_num_key_value_heads": 8, "head_dim": 192, "v_head_dim": 128, "swa_head_dim": 192,
+                "swa_v_head_dim": 128, "intermediate_size": 16_384, "vocab_size": 152_576, "max_position_embeddings": 262_144,
+                "sliding_window": 128, "hybrid_layer_pattern": windows, "moe_layer_freq": sparse, "moe_intermediate_size": 2048,
+                "n_routed_experts": 256, "num_experts_per_tok": 8, "norm_topk_prob": true, "partial_rotary_factor": 0.334,
+                "tie_word_embeddings": false, "dtype": "bfloat16",
+                "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}})
+    }),
+    // nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16, 549.3 billion.
+    ("nemotron-3-ultra-550b-a55b", || {
+        json!({"conv_kernel": 4, "head_dim": 128, "hidden_size": 8192,
+                "hybrid_override_pattern":
+                    "MEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+                "intermediate_size": 5120, "mamba_head_dim": 64, "mamba_num_heads": 256, "mamba_ssm_cache_dtype": "float32",
+                "max_position_embeddings": 262_144, "model_type": "nemotron_h", "moe_intermediate_size": 5120, "moe_latent_size": 2048,
+                "moe_shared_expert_intermediate_size": 10_240, "n_groups": 8, "n_routed_experts": 512, "n_shared_experts": 1,
+                "norm_topk_prob": true, "num_attention_heads": 64, "num_experts_per_tok": 22, "num_hidden_layers": 108,
+                "num_key_value_heads": 2, "num_nextn_predict_layers": 1, "ssm_state_size": 128, "tie_word_embeddings": false,
+                "vocab_size": 131_072, "dtype": "bfloat16"})
+    }),
     // nvidia/Nemotron-H-56B-Base-8K, 56.3 billion.
     ("nemotron-h-56b-base-8k", || {
         json!({"conv_kernel": 4, "hidden_size": 8192,
@@ -372,6 +417,10 @@ mod tests {
             ("llama-4-maverick-17b-128e", 400_711_848_960),
             ("kimi-k2", 1_026_408_209_408),
             ("glm-5.1", 743_911_199_232),
+            ("glm-5.2", 743_377_000_704),
+            ("minimax-m3", 426_174_565_632),
+            ("mimo-v2-flash", 308_778_768_832),
+            ("nemotron-3-ultra-550b-a55b", 549_308_968_960),
             ("minimax-m2.5", 228_689_748_992),
             ("nemotron-h-56b-base-8k", 56_324_350_464),
             ("nemotron-3-nano-30b-a3b", 31_577_937_344),

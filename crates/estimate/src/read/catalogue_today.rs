@@ -74,6 +74,22 @@ pub(super) const TODAY: &[(&str, Config)] = &[
             "num_attention_heads": 16, "num_key_value_heads": 4, "tie_word_embeddings": true, "max_position_embeddings": 32_768,
             "dtype": "bfloat16"})
     }),
+    // `Mistral4Config`, the text alone: 119.0 billion.
+    ("mistral-small-4-119b-2603", || {
+        json!({"model_type": "mistral4", "vocab_size": 131_072, "hidden_size": 4096, "intermediate_size": 12_288, "num_hidden_layers": 36,
+            "num_attention_heads": 32, "num_key_value_heads": 32, "moe_intermediate_size": 2048, "n_routed_experts": 128,
+            "n_shared_experts": 1, "num_experts_per_tok": 4, "first_k_dense_replace": 0, "norm_topk_prob": true, "q_lora_rank": 1024,
+            "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "v_head_dim": 128, "max_position_embeddings": 1_048_576,
+            "dtype": "bfloat16"})
+    }),
+    // `KimiLinearConfig`: 49.1 billion.
+    ("kimi-linear-48b-a3b", || {
+        json!({"model_type": "kimi_linear", "vocab_size": 163_840, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 27,
+            "num_attention_heads": 32, "num_key_value_heads": 32, "moe_intermediate_size": 1024, "num_experts": 256,
+            "num_experts_per_token": 8, "num_shared_experts": 1, "first_k_dense_replace": 1, "q_lora_rank": null, "kv_lora_rank": 512,
+            "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "linear_num_heads": 32, "linear_head_dim": 128,
+            "linear_conv_kernel_dim": 4, "max_position_embeddings": 1_048_576, "dtype": "bfloat16"})
+    }),
     // `MiniMaxM2Config`: 228.7 billion.
     ("minimax-m2", || {
         json!({"model_type": "minimax_m2", "vocab_size": 200_064, "hidden_size": 3072, "intermediate_size": 1536, "num_hidden_layers": 62,
@@ -172,6 +188,8 @@ mod tests {
             ("c4ai-command-r-v01", 34_980_831_232),
             ("jamba-v0.1", 51_570_323_328_u64),
             ("smollm3-3b", 3_075_098_624),
+            ("mistral-small-4-119b-2603", 118_972_826_624),
+            ("kimi-linear-48b-a3b", 49_133_074_464),
             ("minimax-m2", 228_689_748_992),
             ("ernie-4.5-0.3b", 360_748_032),
             ("stablelm-3b-4e1t", 2_795_443_200),

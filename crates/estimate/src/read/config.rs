@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::families::{DecoderFamily, ExpertFamily, Window, decoder_family};
 use super::fields::{ConfigError, Fields};
 use super::quantization::quantization;
-use super::{convolutions, diffusion, hybrids, networks, pipeline, unet};
+use super::{convolutions, diffusion, hybrids, networks, pipeline, unet, video};
 use crate::architecture::{
     Activation, Architecture, Bert, Block, Body, Clip, Decoder, Evidence, Experts, Gpt2, Latent, ModernBert,
     ModernBertBiases, QkNorm, T5, Top, Unknown, Vit, Whisper,
@@ -16,6 +16,7 @@ use crate::architecture::{
 use crate::dtype::DType;
 use crate::hybrid::Hybrid;
 use crate::network::Network;
+use crate::pipeline::Canvas;
 
 /// More layers than any model has: what says so is wrong.
 const MOST_LAYERS: u64 = 4096;
@@ -102,17 +103,17 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     Ok(architecture)
 }
 
-/// A model of diffusers, for an image of these sides, or of its own.
+/// A model of diffusers, for what is generated, or for what the model is usually for.
 pub(super) fn of_diffusers(
     class: &str,
     map: &Map<String, Value>,
-    sides: Option<[u64; 2]>,
+    canvas: Option<Canvas>,
 ) -> Result<Architecture, ConfigError> {
     let name: String = class.chars().take(60).collect();
     let mut fields = Fields::new(map);
     let (body, assumptions) = match class {
         "UNet2DConditionModel" | "UNet2DModel" => {
-            let latents = sides.map(|sides| sides.map(|side| (side / 8).max(1)));
+            let latents = canvas.map(|canvas| [canvas.height, canvas.width].map(|side| (side / 8).max(1)));
             let chain = unet::unet(class, &mut fields, latents)?;
             (Body::Chain(chain), fields.assumptions)
         }
@@ -120,8 +121,12 @@ pub(super) fn of_diffusers(
             let chain = unet::autoencoder(class, &mut fields, unet::Way::There)?;
             (Body::Chain(chain), fields.assumptions)
         }
+        _ if video::is_known(class) => {
+            let chain = video::autoencoder(class, &mut fields, canvas)?;
+            (Body::Chain(chain), fields.assumptions)
+        }
         _ if diffusion::is_known(class) => {
-            let (network, assumptions) = diffusion::network(class, map, sides)?;
+            let (network, assumptions) = diffusion::network(class, map, canvas)?;
             (Body::Network(network), assumptions)
         }
         _ => {
@@ -231,6 +236,7 @@ fn of_type(model_type: &str, map: &Map<String, Value>) -> Result<Architecture, C
         "resnet" => Some(("resnet", Evidence::Shapes, Body::Chain(convolutions::resnet(&mut fields)?))),
         "convnext" => Some(("convnext", Evidence::Shapes, Body::Chain(convolutions::convnext(&mut fields)?))),
         "segformer" => Some(("segformer", Evidence::Shapes, Body::Chain(convolutions::segformer(&mut fields)?))),
+        "swin" => Some(("swin", Evidence::Shapes, Body::Chain(convolutions::swin(&mut fields)?))),
         "detr" => Some(("detr", Evidence::Shapes, Body::Chain(convolutions::detr(&mut fields)?))),
         "clip_text_model" => Some(("clip", Evidence::Shapes, Body::Network(networks::clip_text(map)?))),
         "t5" | "mt5" | "umt5"
@@ -504,14 +510,14 @@ fn experts(
         },
         ExpertFamily::DeepSeek { count, intermediate, shared, first_dense, has_sigmoid_router } => {
             let width = fields.count(&["moe_intermediate_size"], intermediate)?;
-            let shared = fields.count_if(&["n_shared_experts"])?.unwrap_or(shared);
+            let shared = fields.count_if(&["n_shared_experts", "num_shared_experts"])?.unwrap_or(shared);
             let first = match fields.any(&["first_k_dense_replace"]) {
                 Some(_) => fields.count_or_zero(&["first_k_dense_replace"])?,
                 None => first_dense,
             };
             Experts {
-                count: fields.count(&["n_routed_experts", "num_local_experts"], count)?,
-                per_token: fields.count(&["num_experts_per_tok"], 8)?,
+                count: fields.count(&["n_routed_experts", "num_local_experts", "num_experts"], count)?,
+                per_token: fields.count(&["num_experts_per_tok", "num_experts_per_token"], 8)?,
                 intermediate: width,
                 shared_intermediate: width.saturating_mul(shared),
                 shared_gate: false,

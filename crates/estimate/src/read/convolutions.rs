@@ -1,9 +1,8 @@
-//! Convolutional networks for images: `ResNet`, `ConvNeXt`, `SegFormer`, DETR.
+//! Networks for images of several scales: `ResNet`, `ConvNeXt`, Swin, `SegFormer`, DETR.
 //!
 //! # Source
 //! transformers 5.17, `models/resnet/modeling_resnet.py`, `models/convnext/modeling_convnext.py`,
-//! `models/segformer/modeling_segformer.py`,
-//! `models/detr/modeling_detr.py`.
+//! `models/segformer/modeling_segformer.py`, `models/detr/modeling_detr.py`; 5.24, `models/swin/modeling_swin.py`.
 
 use serde_json::{Map, Value};
 
@@ -289,6 +288,118 @@ fn convnext_layer(draft: &mut Draft, module: &str, x: usize, is_scaled: bool) ->
     let sum = draft.sum("residual", Op::Add, x, inner);
     draft.hold(x);
     sum
+}
+
+/// Swin with a classifier: attention within windows, whose scores are tensors of their own.
+pub(super) fn swin(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
+    let depths = sizes(fields, "depths", &[2, 2, 6, 2])?;
+    let heads = sizes(fields, "num_heads", &[3, 6, 12, 24])?;
+    as_long(&[("num_heads", &heads)], depths.len())?;
+    bounded(&depths)?;
+    let patch = fields.count_if(&["patch_size"])?.unwrap_or(4);
+    let window = fields.count_if(&["window_size"])?.unwrap_or(7);
+    let bias = fields.flag(&["qkv_bias"], true)?;
+    if fields.flag(&["use_absolute_embeddings"], false)? {
+        return Err(ConfigError::NotComputed {
+            name: "swin".to_owned(),
+            reason: "its `use_absolute_embeddings` is not computed".to_owned(),
+        });
+    }
+    let ratio = fields.number(&["mlp_ratio"])?.unwrap_or(4.0);
+    let mut width = fields.count_if(&["embed_dim"])?.unwrap_or(96);
+    let [height, length] = fields.sides("image_size", 224)?;
+    let mut draft = Draft::default();
+    let channels = fields.count_if(&["num_channels"])?.unwrap_or(3);
+    let pixels = draft.input("pixels", &[channels, height, length]);
+    draft.part = "embedding";
+    let step = Window { stride: patch, padding: 0, ..Window::new(width, patch) };
+    let image = draft.convolution("swin.embeddings.patch_embeddings.projection", pixels, step);
+    let [mut height, mut length] = [1, 2].map(|at| draft.shape(image)[at]);
+    let tokens = draft.as_tokens(image);
+    let mut x = draft.norm("swin.embeddings.norm", tokens);
+    for (stage, depth) in depths.iter().enumerate() {
+        let module = format!("swin.encoder.layers.{stage}.");
+        if heads[stage] == 0 || !width.is_multiple_of(heads[stage]) {
+            return Err(ConfigError::Contradiction(format!(
+                "`num_heads` has {}, which does not divide the width of its stage, {width}",
+                heads[stage]
+            )));
+        }
+        for layer in 0..*depth {
+            let swin = SwinLayer { heads: heads[stage], window, ratio, bias, sides: [height, length] };
+            x = swin.draw(&mut draft, &format!("{module}blocks.{layer}."), x);
+        }
+        if stage + 1 < depths.len() {
+            draft.part = "embedding";
+            (height, length) = (height.div_ceil(2), length.div_ceil(2));
+            let four = [height.saturating_mul(length), width.saturating_mul(4)];
+            let joined = draft.reshape("four neighbours side by side", Op::Copy, x, &four);
+            let normed = draft.norm(format!("{module}downsample.norm"), joined);
+            width = width.saturating_mul(2);
+            x = draft.product(format!("{module}downsample.reduction"), normed, width, false);
+        }
+    }
+    draft.part = "head";
+    let normed = draft.norm("swin.layernorm", x);
+    if fields.words(&["architectures"]).is_none_or(|names| names[..] != ["SwinModel"]) {
+        let mean = draft.reshape("mean of the positions", Op::Copy, normed, &[1, width]);
+        let labels = labels(fields)?;
+        draft.product("classifier", mean, labels, true);
+    }
+    finished(draft)
+}
+
+/// A layer of Swin.
+struct SwinLayer {
+    heads: u64,
+    window: u64,
+    ratio: f64,
+    bias: bool,
+    sides: [u64; 2],
+}
+
+impl SwinLayer {
+    fn draw(&self, draft: &mut Draft, module: &str, x: usize) -> usize {
+        let (width, window) = (draft.shape(x)[1], self.window.max(1));
+        let [high, wide] = self.sides.map(|side| side.div_ceil(window));
+        let (windows, own) = (high.saturating_mul(wide), window.saturating_mul(window));
+        draft.part = "attention";
+        let normed = draft.norm(format!("{module}layernorm_before"), x);
+        let padded = [windows.saturating_mul(own), width];
+        let tokens = draft.reshape("windows", Op::Copy, normed, &padded);
+        let [q, k, v] = ["q_proj", "k_proj", "v_proj"]
+            .map(|name| draft.product(format!("{module}attention.{name}"), tokens, width, self.bias));
+        let rows = window.saturating_mul(2).saturating_sub(1);
+        let table = draft.table(
+            format!("{module}attention.relative_position_bias.relative_position_bias_table"),
+            rows.saturating_mul(rows),
+            self.heads,
+        );
+        let places = [self.heads, own, own];
+        let places = draft.reshape("bias of relative positions", Op::Copy, table, &places);
+        let scores = [self.heads.saturating_mul(windows), own, own];
+        let scored = draft.kernel("scores", &[q, k], &scores);
+        let biased = draft.sum("scores with their bias", Op::Add, scored, places);
+        let shares = draft.same("softmax", Op::OfOutput, biased);
+        let attended = draft.kernel("attention output", &[shares, v], &padded);
+        let output = draft.product(format!("{module}attention.o_proj"), attended, width, true);
+        let unpadded = [self.sides[0].saturating_mul(self.sides[1]), width];
+        let output = draft.reshape("windows as an image", Op::Copy, output, &unpadded);
+        let x = draft.sum("residual", Op::Add, x, output);
+        draft.part = "mlp";
+        let normed = draft.norm(format!("{module}layernorm_after"), x);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a multiple of the width, as Python computes it"
+        )]
+        let inner = (width as f64 * self.ratio.clamp(0.0, 1024.0)) as u64;
+        let up = draft.product(format!("{module}mlp.fc1"), normed, inner, true);
+        let active = draft.same("activation function", Op::OfInput, up);
+        let down = draft.product(format!("{module}mlp.fc2"), active, width, true);
+        draft.sum("residual", Op::Add, x, down)
+    }
 }
 
 /// `SegFormer` with the head of its `architectures`: for each pixel, unless they name the classifier.

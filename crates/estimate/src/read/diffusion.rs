@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 
 use super::config::layers_of;
 use super::fields::{ConfigError, Fields};
+use super::video::latent_frames;
 use crate::network::{Network, Piece, Stage, convolution, linear, norm, other, table};
+use crate::pipeline::Canvas;
 
 /// The classes that are known.
 pub(super) fn is_known(class: &str) -> bool {
@@ -53,10 +55,16 @@ const GUIDANCE: [&str; 2] =
 pub(super) fn network(
     class: &str,
     map: &Map<String, Value>,
-    sides: Option<[u64; 2]>,
+    canvas: Option<Canvas>,
 ) -> Result<(Network, Vec<String>), ConfigError> {
     let mut fields = Fields::new(map);
-    let image = sides.map_or(IMAGE, |[height, width]| (height / 16).max(1).saturating_mul((width / 16).max(1)));
+    // A patch of two by two latents, each of eight by eight pixels.
+    let image = canvas.map(|canvas| (canvas.height / 16).max(1).saturating_mul((canvas.width / 16).max(1)));
+    let video = match (image, canvas) {
+        (Some(image), Some(canvas)) => latent_frames(canvas.frames).saturating_mul(image),
+        _ => VIDEO,
+    };
+    let image = image.unwrap_or(IMAGE);
     let heads = fields.count(&["num_attention_heads"], if class.starts_with("Wan") { 40 } else { 24 })?;
     let size = fields.count(&["attention_head_dim"], if class.starts_with("SD3") { 64 } else { 128 })?;
     let width = heads.saturating_mul(size);
@@ -72,6 +80,7 @@ pub(super) fn network(
         before: embedder(TIME, width, 256).to_vec(),
         layers: Vec::new(),
         after: Vec::new(),
+        buffer: 0,
         output_positions: None,
     };
     let text = fields.count_if(&["joint_attention_dim", "text_dim"])?;
@@ -118,6 +127,8 @@ pub(super) fn network(
             stage.before.extend(embedder(TEXT, width, pooled));
             stage.before.push(linear("context_embedder", width, text.unwrap_or(4096), true));
             stage.before.push(convolution("pos_embed.proj", &[width, channels, patch, patch], true));
+            let side = fields.count_if(&["pos_embed_max_size"])?.unwrap_or(96);
+            stage.buffer = side.saturating_mul(side).saturating_mul(width);
             let dual = fields.numbers(&["dual_attention_layers"]);
             for index in 0..depth {
                 let is_last = index + 1 == depth;
@@ -194,7 +205,7 @@ pub(super) fn network(
             stage.layers.push((layers_of(&mut fields, &["num_layers"], 40)?, layer));
             let output = fields.count_if(&["out_channels"])?.unwrap_or(16);
             stage.after = vec![linear("proj_out", output.saturating_mul(4), width, true)];
-            (stage.input, stage.positions) = (VIDEO.saturating_mul(channels).saturating_mul(4), Some(VIDEO));
+            (stage.input, stage.positions) = (video.saturating_mul(channels).saturating_mul(4), Some(video));
         }
         _ => {
             let channels = fields.count(&["in_channels"], 64)?;

@@ -301,6 +301,35 @@ pub(super) fn decoder_family(model_type: &str) -> Option<DecoderFamily> {
             latent: true,
             ..LLAMA
         },
+        "mistral4" => DecoderFamily {
+            name: "mistral4",
+            evidence: Evidence::Source,
+            defaults: [131_072, 4096, 12_288, 36, 32],
+            experts: ExpertFamily::DeepSeek {
+                count: 128,
+                intermediate: 2048,
+                shared: 1,
+                first_dense: 0,
+                has_sigmoid_router: false,
+            },
+            latent: true,
+            ..LLAMA
+        },
+        "kimi_linear" => DecoderFamily {
+            name: "kimi_linear",
+            evidence: Evidence::Source,
+            defaults: [163_840, 2304, 9216, 27, 32],
+            experts: ExpertFamily::DeepSeek {
+                count: 256,
+                intermediate: 1024,
+                shared: 1,
+                first_dense: 1,
+                has_sigmoid_router: true,
+            },
+            latent: true,
+            rotary_factor: 0.0,
+            ..LLAMA
+        },
         "glm4_moe_lite" => DecoderFamily {
             name: "glm4_moe_lite",
             evidence: Evidence::Source,

@@ -104,6 +104,33 @@ pub(super) fn family(model_type: &str) -> Option<DecoderFamily> {
             },
             ..SOURCE
         },
+        "mimo_v2_flash" => DecoderFamily {
+            name: "mimo_v2_flash",
+            defaults: [152_576, 4096, 16_384, 48, 64],
+            kv_heads: Some(4),
+            head_dim: Some(192),
+            rotary_factor: 0.334,
+            rotary_tables: 2,
+            experts: ExpertFamily::DeepSeek {
+                count: 256,
+                intermediate: 2048,
+                shared: 0,
+                first_dense: 1,
+                has_sigmoid_router: true,
+            },
+            ..SOURCE
+        },
+        "minimax_m3" | "minimax_m3_vl_text" => DecoderFamily {
+            name: "minimax_m3",
+            defaults: [200_064, 6144, 3072, 60, 64],
+            kv_heads: Some(4),
+            head_dim: Some(128),
+            norm: DecoderNorm::RmsGemma,
+            qk_norm: QkNorm::PerHead,
+            rotary_factor: 0.5,
+            experts: ExpertFamily::Mixtral(128, 4),
+            ..SOURCE
+        },
         "glm" => GLM,
         "glm4" => DecoderFamily { name: "glm4", block: Block::Sandwich, ..GLM },
         "gemma3n_text" => DecoderFamily {

@@ -26,7 +26,10 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
         }
         "llama4_text" | "llama4" => llama4(fields, decoder)?,
         "qwen3_next" | "qwen3_5_text" | "qwen3_5_moe_text" => gated_delta(model_type, fields, decoder)?,
-        "glm4_moe_lite" => sparse_layers(fields, decoder),
+        "glm4_moe_lite" | "mistral4" => sparse_layers(fields, decoder),
+        "kimi_linear" => kimi_linear(fields, decoder)?,
+        "mimo_v2_flash" => mimo(fields, decoder)?,
+        "minimax_m3" | "minimax_m3_vl_text" => minimax_m3(fields, decoder)?,
         "glm4_moe" => {
             if fields.flag(&["use_qk_norm"], false)? {
                 decoder.qk_norm = QkNorm::PerHead;
@@ -38,6 +41,10 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
             let size = fields.count(&["index_head_dim"], 128)?;
             if let Some(latent) = &mut decoder.latent {
                 latent.indexer = (heads, size);
+            }
+            // Layers may use what the indexer of an earlier one found.
+            if let Some(types) = fields.words(&["indexer_types"]) {
+                decoder.hybrid.index_dims = types.iter().map(|kind| if *kind == "full" { size } else { 0 }).collect();
             }
             sparse_layers(fields, decoder);
         }
@@ -52,6 +59,11 @@ pub(super) fn amend(model_type: &str, fields: &mut Fields<'_>, decoder: &mut Dec
             if fields.flag(&["qk_layernorm"], false)? || fields.flag(&["use_parallel_residual"], false)? {
                 return Err(not_computed(model_type, "`qk_layernorm` and `use_parallel_residual` are not supported"));
             }
+        }
+        // Its attention divides the hidden size, whatever `head_dim` says.
+        "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" => {
+            decoder.head_dim = super::config::heads_divide(decoder.hidden, decoder.heads)?;
+            decoder.rotary_dim = decoder.head_dim;
         }
         "starcoder2" | "ernie4_5" => {
             let bias = fields.flag(&["use_bias"], model_type == "starcoder2")?;
@@ -121,11 +133,153 @@ fn forget(fields: &mut Fields<'_>, names: &[&str]) {
     fields.assumptions.retain(|line| !names.iter().any(|name| line.starts_with(&format!("`{name}`"))));
 }
 
-/// Which layers have experts, where `mlp_layer_types` says it.
+/// Which layers have experts, where `mlp_layer_types` or a list of `moe_layer_freq` says it.
 fn sparse_layers(fields: &Fields<'_>, decoder: &mut Decoder) {
-    if let (Some(types), Some(experts)) = (fields.words(&["mlp_layer_types"]), &mut decoder.experts) {
+    let Some(experts) = &mut decoder.experts else { return };
+    let listed = fields.any(&["moe_layer_freq"]).is_some_and(|(_, value)| value.is_array());
+    if let Some(types) = fields.words(&["mlp_layer_types"]) {
         experts.layers = types.iter().map(|kind| *kind != "dense").collect();
+    } else if listed {
+        experts.layers = fields.numbers(&["moe_layer_freq"]).iter().map(|is_sparse| *is_sparse != 0).collect();
     }
+}
+
+/// Windows with heads of their own between layers that see all tokens; values are smaller than keys.
+fn mimo(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
+    sparse_layers(fields, decoder);
+    let layers = decoder.layers;
+    let pattern = fields.numbers(&["hybrid_layer_pattern"]);
+    if fields.words(&["layer_types"]).is_none() {
+        decoder.sliding_layers = match pattern.as_slice() {
+            [] => (0..layers).map(|layer| layer > 0 && (layer + 1) % 6 != 0).collect(),
+            pattern => pattern.iter().map(|slides| *slides != 0).collect(),
+        };
+    }
+    decoder.sliding_window = decoder.sliding_window.or(Some(128));
+    decoder.hybrid.value_dim = fields.count(&["v_head_dim"], 128)?;
+    decoder.hybrid.global_heads =
+        Some(GlobalHeads { kv_heads: decoder.kv_heads, head_dim: decoder.head_dim, values_are_keys: false });
+    decoder.kv_heads = fields.count_if(&["swa_num_key_value_heads"])?.unwrap_or(8);
+    if decoder.heads % decoder.kv_heads != 0 {
+        return Err(ConfigError::Contradiction(format!(
+            "`swa_num_key_value_heads` is {}, which does not divide `num_attention_heads`, {}",
+            decoder.kv_heads, decoder.heads
+        )));
+    }
+    let own_sizes = [("swa_head_dim", decoder.head_dim), ("swa_v_head_dim", decoder.hybrid.value_dim)];
+    for (name, size) in own_sizes {
+        if fields.count_if(&[name])?.is_some_and(|own| own != size) {
+            return Err(not_computed("mimo_v2_flash", &format!("a `{name}` other than {size} is not computed")));
+        }
+    }
+    let heads = decoder.heads;
+    for layer in 0..layers {
+        let has_sinks = if decoder.is_sliding(layer) {
+            fields.flag(&["add_swa_attention_sink_bias"], true)?
+        } else {
+            fields.flag(&["add_full_attention_sink_bias"], false)?
+        };
+        if has_sinks {
+            own(decoder, Some(layer), "self_attn.sinks", WeightKind::Other, &[heads]);
+        }
+    }
+    Ok(())
+}
+
+/// Heads with an indexer beside them, which chooses the blocks of tokens that they see.
+fn minimax_m3(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
+    sparse_layers(fields, decoder);
+    let dense = fields.count(&["dense_intermediate_size"], 12_288)?;
+    let width = std::mem::replace(&mut decoder.intermediate, dense);
+    if let Some(experts) = &mut decoder.experts {
+        experts.shared_intermediate = fields.count_if(&["shared_intermediate_size"])?.unwrap_or(width);
+        experts.sigmoid_router = true;
+    }
+    let mut inner = fields.object("sparse_attention_config").map(Fields::new);
+    let number =
+        |inner: &mut Option<Fields<'_>>, flat: &str, nested: &str, usual: u64| match fields.count_if(&[flat])? {
+            Some(number) => Ok(number),
+            None => match inner {
+                Some(inner) => Ok(inner.count_if(&[nested])?.unwrap_or(usual)),
+                None => Ok::<u64, ConfigError>(usual),
+            },
+        };
+    let heads = number(&mut inner, "index_n_heads", "sparse_num_index_heads", 4)?;
+    let size = number(&mut inner, "index_head_dim", "sparse_index_dim", 128)?;
+    let is_sparse: Vec<bool> = match (fields.words(&["layer_types"]), &inner) {
+        (Some(types), _) => types.iter().map(|kind| *kind == "minimax_m3_sparse").collect(),
+        (None, Some(inner)) => inner.numbers(&["sparse_attention_freq"]).iter().map(|is| *is != 0).collect(),
+        (None, None) => Vec::new(),
+    };
+    decoder.hybrid.index_dims = is_sparse.iter().map(|is_sparse| if *is_sparse { size } else { 0 }).collect();
+    let hidden = decoder.hidden;
+    for layer in (0..decoder.layers).filter(|layer| decoder.index_dim(*layer) > 0).collect::<Vec<_>>() {
+        let sizes = [
+            ("self_attn.indexer.q_proj", WeightKind::Linear, vec![heads.saturating_mul(size), hidden]),
+            ("self_attn.indexer.k_proj", WeightKind::Linear, vec![size, hidden]),
+            ("self_attn.indexer.q_norm", WeightKind::Norm, vec![size]),
+            ("self_attn.indexer.k_norm", WeightKind::Norm, vec![size]),
+        ];
+        for (name, kind, shape) in sizes {
+            own(decoder, Some(layer), name, kind, &shape);
+        }
+    }
+    Ok(())
+}
+
+/// Delta attention with a gate for each channel, between layers of latent attention.
+fn kimi_linear(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {
+    // Kimi K3 adds residuals over blocks of layers, experts of a latent, and gates of full rank.
+    for name in ["attn_res_block_size", "latent_moe_use_norm", "mla_use_output_gate"] {
+        if fields.any(&[name]).is_some_and(|(_, value)| value != false) {
+            return Err(not_computed("kimi_linear", &format!("its `{name}` is not computed")));
+        }
+    }
+    sparse_layers(fields, decoder);
+    if let Some(latent) = decoder.latent.as_mut().filter(|_| fields.any(&["q_lora_rank"]).is_none()) {
+        latent.q_rank = 0;
+        forget(fields, &["q_lora_rank"]);
+    }
+    let inner = fields.object("linear_attn_config").map(Fields::new);
+    let number = |flat: &str, nested: &str, usual: u64| match (fields.count_if(&[flat])?, &inner) {
+        (Some(number), _) => Ok(number),
+        (None, Some(inner)) => Ok(inner.count_if(&[nested])?.unwrap_or(usual)),
+        (None, None) => Ok::<u64, ConfigError>(usual),
+    };
+    let heads = number("linear_num_heads", "num_heads", 32)?;
+    let size = number("linear_head_dim", "head_dim", 128)?;
+    let kernel = number("linear_conv_kernel_dim", "short_conv_kernel_size", 4)?;
+    // Layers are counted from one there.
+    let full = inner.as_ref().map(|inner| inner.numbers(&["full_attn_layers"])).unwrap_or_default();
+    decoder.hybrid.mixers = match full.as_slice() {
+        [] => mixers(fields, decoder.layers, 4),
+        full => (1..=decoder.layers)
+            .map(|layer| if full.contains(&layer) { Mixer::Attention } else { Mixer::State })
+            .collect(),
+    };
+    let (hidden, width) = (decoder.hidden, heads.saturating_mul(size));
+    decoder.hybrid.state = Some(State {
+        module: "self_attn",
+        inputs: vec![("q_proj", width), ("k_proj", width), ("v_proj", width)],
+        bias: false,
+        channels: width.saturating_mul(3),
+        kernel,
+        conv_bias: false,
+        weights: vec![
+            ("dt_bias", WeightKind::Other, vec![width]),
+            ("A_log", WeightKind::Other, vec![heads]),
+            ("f_a_proj", WeightKind::Linear, vec![size, hidden]),
+            ("f_b_proj", WeightKind::Linear, vec![width, size]),
+            ("b_proj", WeightKind::Linear, vec![heads, hidden]),
+            ("g_a_proj", WeightKind::Linear, vec![size, hidden]),
+            ("g_b_proj", WeightKind::Linear, vec![width, size]),
+            ("o_norm", WeightKind::Norm, vec![size]),
+        ],
+        inner: width,
+        output: "o_proj",
+        recurrent: width.saturating_mul(size),
+    });
+    Ok(())
 }
 
 fn llama4(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigError> {

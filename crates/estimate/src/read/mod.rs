@@ -18,6 +18,7 @@ mod networks;
 mod pipeline;
 mod quantization;
 mod unet;
+mod video;
 mod weights;
 
 pub use catalogue::{catalogue_names, configuration, named};
@@ -26,7 +27,7 @@ pub use description::{Description, DescriptionError, Model, describe, wanted_byt
 pub use fields::ConfigError;
 pub(crate) use pipeline::{component_at, parameters_of};
 pub(crate) use quantization::bits4;
-pub use quantization::{modelopt_file, quantization};
+pub use quantization::quantization;
 pub use weights::{
     Counted, GGUF_HEADER_LIMIT, HeaderError, SAFETENSORS_HEADER_LIMIT, gguf_header, safetensors_header,
     safetensors_header_length, safetensors_index,

@@ -27,6 +27,7 @@ fn stage(prefix: &'static str, layers_prefix: &'static str, width: u64, heads: u
         before: Vec::new(),
         layers: Vec::new(),
         after: Vec::new(),
+        buffer: 0,
         output_positions: None,
     }
 }

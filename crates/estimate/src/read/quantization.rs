@@ -72,16 +72,6 @@ pub fn quantization(map: &Map<String, Value>) -> Result<Option<Quantization>, Co
     read(map).map(Some)
 }
 
-/// `hf_quant_config.json`, which `ModelOpt` writes beside a checkpoint.
-///
-/// # Errors
-/// As for a configuration's own.
-pub fn modelopt_file(value: &Value) -> Result<Quantization, ConfigError> {
-    let map = value.get("quantization").and_then(Value::as_object);
-    let map = map.ok_or(ConfigError::NotAnObject("no `quantization`"))?;
-    modelopt(&Fields::new(map))
-}
-
 fn read(map: &Map<String, Value>) -> Result<Quantization, ConfigError> {
     let fields = Fields::new(map);
     let method = match fields.word(&["quant_method"])? {

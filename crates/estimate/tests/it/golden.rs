@@ -1,8 +1,9 @@
 //! Estimates beside measured peaks.
 #![expect(clippy::cast_precision_loss, reason = "shares of bytes")]
 
-use highwater_estimate::{DType, Keep, Loss, Setup, estimate, read};
+use highwater_estimate::{DType, Keep, Loss, Offload, Setup, estimate, read};
 use highwater_testkit::repository;
+use serde_json::Value;
 
 use crate::rows::{Row, lines, rows};
 
@@ -95,6 +96,44 @@ fn parameters_are_counted_as_transformers_counts_them() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Weights are exact, and the forward pass above them is within the printed band in each phase; the whole peak is within a few percent.
+#[test]
+fn dry_runs_of_pipelines_are_met() {
+    for line in lines("pipelines.jsonl") {
+        let name = line["name"].as_str().unwrap();
+        let pipeline = read::from_config_value(&line["config"]).unwrap();
+        let number = |field: &str| line[field].as_u64().unwrap();
+        let offload = match line["offload"].as_str().unwrap() {
+            "none" => Offload::None,
+            "model" => Offload::Model,
+            _ => Offload::Sequential,
+        };
+        let setup = Setup {
+            dtype: DType::BFloat16,
+            height: Some(number("height")),
+            width: Some(number("width")),
+            frames: Some(number("frames")),
+            offload,
+            ..Setup::training(1, 8)
+        };
+        let answer = estimate(&pipeline, &setup);
+        assert_eq!(answer.parameters, number("n_params"), "{name}");
+        let measured = line["peaks"].as_object().unwrap();
+        // The recording has cuBLAS's workspace, too.
+        let above = |peak: u64| peak - answer.workspace_bytes;
+        let highest = above(measured.values().filter_map(Value::as_u64).max().unwrap());
+        let estimated = answer.peak_requested_bytes;
+        assert!(off(estimated, highest) <= 6.0, "{name}: {estimated} beside {highest}");
+        let band = &answer.error_band;
+        let slack = highest / 50;
+        assert!(band.low_bytes <= highest + slack && highest <= band.high_bytes + slack, "{name}: {highest}, {band:?}");
+        for phase in answer.phases.iter().filter(|_| offload == Offload::None) {
+            let measured = above(measured[phase.phase].as_u64().unwrap());
+            assert!(off(phase.peak_requested_bytes, measured) <= 6.0, "{name}, {}: {measured}", phase.phase);
+        }
+    }
 }
 
 /// `torch.mean(model(inputs).logits)` of Qwen2.5-1.5B in float32 with `AdamW`: 256 tokens a sequence. The measured peaks are

@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueEnum};
 use highwater_driver::CardOrSize;
 use highwater_estimate::{Kind, OPTIONS, Opt, Request, RequestError};
+use highwater_problem::Explained as _;
 use highwater_serve::{FLAGS, Flag, Settings};
 use serde_json::Value;
 
@@ -225,7 +226,8 @@ impl TypedValueParser for OneWord {
 }
 
 fn refused(error: &RequestError) -> clap::Error {
-    clap::Error::raw(ErrorKind::InvalidValue, format!("{error}\n"))
+    let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+    clap::Error::raw(ErrorKind::InvalidValue, format!("{error}\n{hint}"))
 }
 
 /// Ways of estimating.

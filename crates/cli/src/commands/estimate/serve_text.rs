@@ -204,7 +204,9 @@ pub(crate) fn beside_log(against: &ServeAgainstView) -> Section {
     let mut section = Section::new(format!("Compared with {}", against.log));
     let mut table = Table::new([("", Align::Left), ("forecast", Align::Right), ("printed", Align::Right)]).indented(2);
     for term in &against.terms {
-        let shown = |number: f64| if term.is_bytes { signed(whole(number)) } else { format!("{number:.0}") };
+        let shown = |number: f64| {
+            if term.is_bytes { signed(whole(number)) } else { count(u64::try_from(whole(number)).unwrap_or(0)) }
+        };
         table.row([term.term.clone(), shown(term.forecast), shown(term.printed)]);
     }
     section.table(table);
