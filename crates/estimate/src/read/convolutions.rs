@@ -302,7 +302,7 @@ pub(super) fn swin(fields: &mut Fields<'_>) -> Result<Chain, ConfigError> {
     if fields.flag(&["use_absolute_embeddings"], false)? {
         return Err(ConfigError::NotComputed {
             name: "swin".to_owned(),
-            reason: "its `use_absolute_embeddings` is not computed".to_owned(),
+            reason: "its `use_absolute_embeddings` is not supported".to_owned(),
         });
     }
     let ratio = fields.number(&["mlp_ratio"])?.unwrap_or(4.0);

@@ -169,7 +169,7 @@ fn mimo(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigErro
     let own_sizes = [("swa_head_dim", decoder.head_dim), ("swa_v_head_dim", decoder.hybrid.value_dim)];
     for (name, size) in own_sizes {
         if fields.count_if(&[name])?.is_some_and(|own| own != size) {
-            return Err(not_computed("mimo_v2_flash", &format!("a `{name}` other than {size} is not computed")));
+            return Err(not_computed("mimo_v2_flash", &format!("a `{name}` other than {size} is not supported")));
         }
     }
     let heads = decoder.heads;
@@ -232,7 +232,7 @@ fn kimi_linear(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), Con
     // Kimi K3 adds residuals over blocks of layers, experts of a latent, and gates of full rank.
     for name in ["attn_res_block_size", "latent_moe_use_norm", "mla_use_output_gate"] {
         if fields.any(&[name]).is_some_and(|(_, value)| value != false) {
-            return Err(not_computed("kimi_linear", &format!("its `{name}` is not computed")));
+            return Err(not_computed("kimi_linear", &format!("its `{name}` is not supported")));
         }
     }
     sparse_layers(fields, decoder);

@@ -261,14 +261,14 @@ struct Sizes {
 fn read(class: &str, fields: &mut Fields<'_>) -> Result<Sizes, ConfigError> {
     let refused = |reason: &str| ConfigError::NotComputed { name: class.to_owned(), reason: reason.to_owned() };
     if fields.flag(&["is_residual"], false)? || fields.count_if(&["patch_size"])?.is_some() {
-        return Err(refused("the residual autoencoder of Wan 2.2 is not computed"));
+        return Err(refused("the residual autoencoder of Wan 2.2 is not supported"));
     }
     if fields.any(&["attn_scales"]).is_some_and(|(_, value)| value.as_array().is_none_or(|list| !list.is_empty())) {
-        return Err(refused("its `attn_scales` are not computed"));
+        return Err(refused("its `attn_scales` are not supported"));
     }
     let base = fields.count_if(&["base_dim"])?.unwrap_or(96);
     if fields.count_if(&["decoder_base_dim"])?.is_some_and(|width| width != base) {
-        return Err(refused("its `decoder_base_dim` is not computed"));
+        return Err(refused("its `decoder_base_dim` is not supported"));
     }
     let factors = sizes(fields, "dim_mult", &[1, 2, 4, 4])?;
     let blocks = fields.count_if(&["num_res_blocks"])?.unwrap_or(2);
