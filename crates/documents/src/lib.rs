@@ -88,7 +88,7 @@ pub use registry::{ALL, CHANGES, Change, Kind};
 #[cfg(feature = "recording")]
 pub use report::{
     AtPeakView, BlockSizesView, CallSiteView, CardMomentView, CardUseView, CategoriesView, ComparedView, DeviceView,
-    DriverGapView, DriverLineView, DriverSiteView, DriverView, EnvelopeView, FindingView, FragmentationView,
+    DriverFrameView, DriverGapView, DriverLineView, DriverSiteView, DriverView, EnvelopeView, FindingView, FragmentationView,
     GrowthView, HostView, IterationView, OomView, OwnerView, PeakView, PhaseView, RecordedView, ReportView,
     SettingView, SourceView, TimingsView, TorchView, TouchView, TouchedView, WarningView, WorkView, report, report_but,
     warnings,

@@ -75,6 +75,17 @@ fn planted_allocations_have_their_library_and_line() {
 }
 
 #[test]
+fn the_largest_sites_have_their_native_stack() {
+    let card = card("nccl");
+    let native = owner(&card, "library", "NCCL").unwrap()["sites"][0]["native"].as_array().unwrap();
+    let is_in = |frame: &Value, library: &str| frame["library"].as_str().unwrap().contains(library);
+    assert!(native.iter().all(|frame| !is_in(frame, "_highwater.") && !is_in(frame, "libcupti")), "{native:?}");
+    let called = native.iter().position(|frame| frame["function"] == "ncclCommInitRankConfig").unwrap();
+    assert!(is_in(&native[called], "libnccl.so"), "{native:?}");
+    assert!(native[called..].iter().any(|frame| is_in(frame, "libtorch_cuda.so")), "{native:?}");
+}
+
+#[test]
 fn pytorchs_part_is_what_the_snapshot_has_reserved() {
     for name in PROGRAMS {
         let report = document(&format!("report {} --format json", path(name)));

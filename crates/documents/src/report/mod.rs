@@ -20,7 +20,7 @@ use highwater_snapshot::{BlockState, EntryId};
 
 pub(crate) use self::driver::site_of;
 pub use self::driver::{
-    CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
+    CardMomentView, CardUseView, ComparedView, DriverFrameView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
     TouchView, TouchedView, WorkView,
 };
 pub use self::out_of_memory::OomView;
