@@ -8,8 +8,22 @@ use serde_json::Value;
 use crate::run::{failure, json as document, stdout};
 
 /// Programs with NVML's figure at every mark.
-const PROGRAMS: [&str; 11] =
-    ["plain", "streams", "cudnn", "graphs", "cupy", "jax", "extension", "pinned", "pool", "nccl", "expandable"];
+const PROGRAMS: [&str; 14] = [
+    "plain",
+    "streams",
+    "cudnn",
+    "graphs",
+    "cupy",
+    "jax",
+    "extension",
+    "compiled_extension",
+    "pinned",
+    "pool",
+    "nccl",
+    "nccl_rank0",
+    "nccl_messages0",
+    "expandable",
+];
 const MIB: i64 = 1 << 20;
 
 fn path(name: &str) -> String {
@@ -216,6 +230,25 @@ fn files_of_nsight_systems_read_like_this() {
         assert!(owner(card, "library", library).is_some(), "{release}");
         assert_eq!(report["source"]["profile"], "nsight_systems");
     }
+}
+
+#[test]
+fn a_long_name_of_a_template_is_shortened_in_text_alone() {
+    let name = format!("at::native::gemm<{}>", "float, ".repeat(100));
+    let recording = format!(
+        r#"{{"format":"highwater-driver","version":1,"kinds":["device"],"libraries":["/l/libcublas.so.13"],"names":["cuBLAS"],
+        "stacks":[[[0,"{name}"]]],"events":{{"kind":[0],"time_ns":[1],"address":[4096],"bytes":[2097152],"device":[0,1],"thread":[1,1],
+        "stack":[0,1],"python":[-1,1],"extra":[0,1]}}}}"#
+    );
+    let mut snapshot = highwater_snapshot::Snapshot::empty();
+    snapshot.extras = vec![(highwater_snapshot::Snapshot::DRIVER.to_owned(), recording)];
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    snapshot.write_pickle(&mut file).unwrap();
+    let text = stdout(&format!("report {}", file.path().display()));
+    assert!(text.contains("by at::native::gemm<") && text.contains('…'), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() < 160), "{text}");
+    let report = document(&format!("report {} --format json", file.path().display()));
+    assert_eq!(owner(&report["driver"]["cards"][0], "library", "cuBLAS").unwrap()["sites"][0]["function"], name);
 }
 
 #[test]
