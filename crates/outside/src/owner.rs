@@ -105,16 +105,8 @@ impl Owner {
 const RECORDERS: [&str; 3] = ["libcupti", "_highwater.", "libhighwater"];
 
 /// Libraries between a program and the driver, beside these: the next one up the stack asked.
-const BETWEEN: [&str; 8] = [
-    "libcuda.so",
-    "libcudart",
-    "libnvidia-",
-    "libc.so",
-    "libgcc_s",
-    "libpthread",
-    "ld-linux",
-    "libffi",
-];
+const BETWEEN: [&str; 8] =
+    ["libcuda.so", "libcudart", "libnvidia-", "libc.so", "libgcc_s", "libpthread", "ld-linux", "libffi"];
 
 /// Whether a library only passes calls on.
 pub(crate) fn is_between(path: &str) -> bool {

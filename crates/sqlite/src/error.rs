@@ -46,9 +46,9 @@ pub(crate) fn unreadable(error: &Error, shown: &str, limits: Limits) -> Problem 
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => problem
             .because(format!("{}: another program is writing it", message(error)))
             .hint("wait until that program has finished"),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => problem
-            .because(message(error))
-            .hint("copy the file again, or have the program that made it write it again"),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            problem.because(message(error)).hint("copy the file again, or have the program that made it write it again")
+        }
         Some(ErrorCode::OperationInterrupted) => {
             problem.because(format!("reading it takes more than {} million steps of SQLite", limits.steps / 1_000_000))
         }

@@ -100,7 +100,9 @@ fn a_damaged_file_is_refused() {
 #[test]
 fn damage_far_into_a_file_is_named_as_the_files() {
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)";
-    let whole = file(&format!("{TABLE} {many} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT i, 1, 0, i * 4096, 5, 2, 0, i FROM n;"));
+    let whole = file(&format!(
+        "{TABLE} {many} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT i, 1, 0, i * 4096, 5, 2, 0, i FROM n;"
+    ));
     let bytes = whole.path().metadata().unwrap().len();
     let mut file = std::fs::OpenOptions::new().write(true).open(whole.path()).unwrap();
     file.seek(SeekFrom::Start(bytes / 2)).unwrap();
