@@ -13,6 +13,8 @@ const SITES: usize = 3;
 const TOUCHED: usize = 3;
 /// Cells of a function's name: those of C++ templates have hundreds.
 const FUNCTION_CELLS: usize = 100;
+/// Bytes by which the sum of a process that is alone on its GPU does not exceed NVML's figure.
+const FAR_BYTES: i64 = 32 << 20;
 
 pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
     let Some(driver) = &report.driver else { return Vec::new() };
@@ -149,9 +151,14 @@ fn compared(compared: &[ComparedView]) -> Option<String> {
     let furthest = compared.iter().max_by_key(|compared| compared.left_bytes.unsigned_abs())?;
     let times = counted(compared.len(), "moment", "moments");
     let which = if furthest.left_bytes < 0 { "more" } else { "less" };
+    let why = if furthest.left_bytes < -FAR_BYTES {
+        " If other processes started on the GPU meanwhile, the context, code, kernels and streams include a part of their memory."
+    } else {
+        ""
+    };
     Some(format!(
         "NVML's figure for the process was compared at {times}: the sum has at most {} {which}, where NVML says {}. No part of the sum comes \
-         from that figure.",
+         from that figure.{why}",
         size(furthest.left_bytes.unsigned_abs()),
         size(furthest.nvml_bytes)
     ))

@@ -233,6 +233,26 @@ fn files_of_nsight_systems_read_like_this() {
 }
 
 #[test]
+fn a_sum_far_above_nvmls_figure_may_have_others_memory() {
+    for (mib, is_far) in [(100, true), (1090, false)] {
+        let recording = format!(
+            r#"{{"format":"highwater-driver","version":1,"kinds":["context"],"marks":[{{"name":"end","time_ns":5}}],
+            "nvml":[{{"time_ns":5,"device":0,"bytes":{}}}],"events":{{"kind":[0],"time_ns":[1],"address":[0],"bytes":[{}],"device":[0,1],
+            "thread":[1,1],"stack":[-1,1],"python":[-1,1],"extra":[0,1]}}}}"#,
+            mib * MIB,
+            1100 * MIB
+        );
+        let mut snapshot = highwater_snapshot::Snapshot::empty();
+        snapshot.extras = vec![(highwater_snapshot::Snapshot::DRIVER.to_owned(), recording)];
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        snapshot.write_pickle(&mut file).unwrap();
+        let text = stdout(&format!("report {}", file.path().display()));
+        assert!(text.contains("was compared at 1 moment"), "{text}");
+        assert_eq!(text.contains("other processes started"), is_far, "{text}");
+    }
+}
+
+#[test]
 fn a_long_name_of_a_template_is_shortened_in_text_alone() {
     let name = format!("at::native::gemm<{}>", "float, ".repeat(100));
     let recording = format!(
