@@ -106,7 +106,7 @@ fn damage_far_into_a_file_is_named_as_the_files() {
     let bytes = whole.path().metadata().unwrap().len();
     let mut file = std::fs::OpenOptions::new().write(true).open(whole.path()).unwrap();
     file.seek(SeekFrom::Start(bytes / 2)).unwrap();
-    file.write_all(&[0xff; 20_000]).unwrap();
+    file.write_all(&[0xff; 8_000]).unwrap();
     let problem = read(whole.path()).unwrap_err();
     assert!(problem.what().ends_with("cannot be read as an SQLite database"), "{problem}");
     assert!(problem.what_to_do().unwrap().contains("copy the file again"), "{problem:?}");
