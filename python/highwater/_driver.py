@@ -61,8 +61,8 @@ def begin() -> bool:
                     _own = OwnMemory()
                 _start()
             except Exception as error:
-                hint = getattr(error, "hint", None)
-                notice(f"{error}; the recording has PyTorch's memory only" + (f". {hint}" if hint else ""))
+                problem, hint_begins, hint = str(error).partition("\nhint: ")
+                notice(f"{problem}; the recording has PyTorch's memory only{hint_begins}{hint}")
                 return False
         _users += 1
         return True
@@ -107,8 +107,8 @@ def _start() -> None:
         notice("CUDA was in use before the driver's recording began: earlier memory other than PyTorch's counts as the context")
     if _is_shared():
         notice(
-            "CUDA's Multi-Process Service is on: memory that other clients allocate during a call which is measured counts to that call, "
-            "and the context is in part the server's"
+            "CUDA's Multi-Process Service is on: memory that other clients allocate during a measured call counts as part of that call, "
+            "and if this process is the first client, its context includes the server's memory"
         )
     _highwater.driver_start(
         _directories(),

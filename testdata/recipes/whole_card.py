@@ -293,6 +293,55 @@ def transformer():
     train(3, torch.nn.TransformerEncoder(layer, 4), torch.randn(8, 512, 512, device="cuda", dtype=torch.bfloat16))
 
 
+COMPILED = """
+#include <cstddef>
+extern "C" int cudaMalloc(void **, size_t);
+int64_t planted_allocation(int64_t size) {
+    void *pointer = nullptr;
+    return cudaMalloc(&pointer, size) ? 0 : reinterpret_cast<int64_t>(pointer);
+}
+"""
+
+
+def compiled_extension():
+    """An extension of C++ that calls the runtime itself."""
+    from torch.utils.cpp_extension import load_inline
+    x = torch.randn(1024, 1024, device="cuda")
+    cudart = next(row.split()[-1] for row in open("/proc/self/maps") if "libcudart.so" in row)
+    built = load_inline("planted", COMPILED, functions=["planted_allocation"], extra_ldflags=[cudart])
+    for size in [200 << 20, 3_000_000]:
+        code, at = built.planted_allocation(size), line()
+        assert code != 0
+        planted.append(["planted.so", size, at])
+        mark(f"{size} bytes")
+
+
+def ddp_ranks():
+    """Two ranks that train a model together, as for `nccl_ranks`; the second has a cuBLAS handle on another stream besides."""
+    import torch.distributed as dist
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    layers = [torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024)]
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda())
+    train(3, model)
+    if dist.get_rank() == 1:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.randn(2048, 2048, device="cuda") @ torch.randn(2048, 2048, device="cuda")
+        mark("another handle")
+    dist.destroy_process_group()
+
+
+def forked():
+    """A child of a fork computes nothing; its parent goes on."""
+    x = torch.randn(1024, 1024, device="cuda")
+    mark("before")
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    y = torch.randn(4096, 4096, device="cuda")
+    mark("after")
+
+
 if "LOCAL_RANK" in os.environ:
     # As scripts of several ranks do first: it makes the context, before the recording begins.
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -170,12 +170,13 @@ fn put(snapshot: &mut Snapshot, read: &Read, difference_ns: i64) {
 fn recording_of(path: &Path, shown: &str) -> Result<Read, Problem> {
     let exported = exported(path, shown)?;
     let file = exported.path();
-    let database = Database::open_untrusted(&file, shown, Limits::default())?;
+    // Before SQLite, which finds such a file damaged and does not say how.
     if let Some((there, whole)) = cut(&file) {
         return Err(Problem::new(format!("{shown} is cut"))
             .because(format!("it has {there} of {whole} bytes"))
             .hint("copy it again, or export it again with `nsys export --type sqlite`"));
     }
+    let database = Database::open_untrusted(&file, shown, Limits::default())?;
     let allocations = columns_of(&database, ALLOCATIONS)?;
     if allocations.is_empty() {
         return Err(absent(&database, shown)?);
@@ -211,6 +212,9 @@ fn cut(path: &Path) -> Option<(u64, u64)> {
     let there = file.metadata().ok()?.len();
     let mut head = [0; 100];
     file.read_exact(&mut head).ok()?;
+    if !head.starts_with(DATABASE) {
+        return None;
+    }
     let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     // The count of pages holds if the last who wrote knew of it.
     let is_counted = number(24) == number(92);

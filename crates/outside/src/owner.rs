@@ -101,25 +101,23 @@ impl Owner {
     }
 }
 
-/// Libraries between a program and the driver: the next one up the stack asked.
-const BETWEEN: [&str; 11] = [
-    "libcuda.so",
-    "libcudart",
-    "libcupti",
-    "_highwater.",
-    "libhighwater",
-    "libnvidia-",
-    "libc.so",
-    "libgcc_s",
-    "libpthread",
-    "ld-linux",
-    "libffi",
-];
+/// Libraries that record a call.
+const RECORDERS: [&str; 3] = ["libcupti", "_highwater.", "libhighwater"];
+
+/// Libraries between a program and the driver, beside these: the next one up the stack asked.
+const BETWEEN: [&str; 8] =
+    ["libcuda.so", "libcudart", "libnvidia-", "libc.so", "libgcc_s", "libpthread", "ld-linux", "libffi"];
 
 /// Whether a library only passes calls on.
 pub(crate) fn is_between(path: &str) -> bool {
     let file = file_name(path);
-    BETWEEN.iter().any(|prefix| file.starts_with(prefix))
+    is_recorders(path) || BETWEEN.iter().any(|prefix| file.starts_with(prefix))
+}
+
+/// Whether a library records calls: its frames are innermost.
+pub(crate) fn is_recorders(path: &str) -> bool {
+    let file = file_name(path);
+    RECORDERS.iter().any(|prefix| file.starts_with(prefix))
 }
 
 /// Names of libraries by the beginnings of their files, the longer ones first.

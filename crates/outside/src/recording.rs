@@ -6,7 +6,7 @@ use highwater_problem::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Kind, NO_STACK};
-use crate::owner::{is_between, name};
+use crate::owner::{is_between, is_recorders, name};
 
 const FORMAT: &str = "highwater-driver";
 const VERSION: u32 = 1;
@@ -353,10 +353,11 @@ impl Recording {
         is_scoped.then(|| self.about.scoped.get((event.stack & !SCOPED) as usize)).flatten()
     }
 
-    /// The native frames of an event, innermost first: library and function.
+    /// The native frames of an event, innermost first, without the recorder's own: library and function.
     pub fn native(&self, event: &Event) -> impl Iterator<Item = (&str, &str)> {
         let named = |site: &Site| self.about.libraries.get(site.0 as usize).map(String::as_str);
-        self.sites(event).iter().filter_map(move |site| Some((named(site)?, site.1.as_str())))
+        let frames = self.sites(event).iter().filter_map(move |site| Some((named(site)?, site.1.as_str())));
+        frames.skip_while(|&(library, _)| is_recorders(library))
     }
 
     /// The Python stack of an event.

@@ -39,6 +39,26 @@ pub(crate) fn problem(error: &Error, sql: &str, limits: Limits) -> Problem {
     }
 }
 
+/// The error of a file that somebody else wrote, which messages call `shown`.
+pub(crate) fn unreadable(error: &Error, shown: &str, limits: Limits) -> Problem {
+    let problem = Problem::new(format!("{shown} cannot be read as an SQLite database"));
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => problem
+            .because(format!("{}: another program is writing it", message(error)))
+            .hint("wait until that program has finished"),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            problem.because(message(error)).hint("copy the file again, or have the program that made it write it again")
+        }
+        Some(ErrorCode::OperationInterrupted) => {
+            problem.because(format!("reading it takes more than {} million steps of SQLite", limits.steps / 1_000_000))
+        }
+        Some(ErrorCode::OutOfMemory) => {
+            problem.because(format!("reading it takes more than {} MiB of memory", limits.memory_bytes >> 20))
+        }
+        _ => problem.because(message(error)),
+    }
+}
+
 /// What SQLite says.
 pub(crate) fn message(error: &Error) -> String {
     match error {

@@ -76,6 +76,8 @@ pub struct Database {
     /// Steps that the question may still take, in units of [`STEPS_AT_ONCE`].
     left: Arc<AtomicU64>,
     limits: Limits,
+    /// How messages call the file, if somebody else wrote it.
+    shown: Option<String>,
 }
 
 impl std::fmt::Debug for Database {
@@ -105,9 +107,7 @@ impl Database {
     /// # Errors
     /// If it is not a database, or cannot be read.
     pub fn open_untrusted(path: &Path, shown: &str, limits: Limits) -> Result<Self, Problem> {
-        let cannot = |error: rusqlite::Error| {
-            Problem::new(format!("{shown} cannot be read as an SQLite database")).because(error::message(&error))
-        };
+        let cannot = |error: rusqlite::Error| error::unreadable(&error, shown, limits);
         // Not as a URI: what stands behind a `?` in a file's name would be options.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(path, flags)
@@ -116,7 +116,7 @@ impl Database {
         // The file is read only now.
         database.connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(())).map_err(cannot)?;
         database.guard.shut();
-        Ok(database)
+        Ok(Self { shown: Some(shown.to_owned()), ..database })
     }
 
     fn new(mut connection: Connection, limits: Limits) -> rusqlite::Result<Self> {
@@ -151,7 +151,7 @@ impl Database {
         let is_over =
             move || counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
         connection.progress_handler(STEPS_AT_ONCE, Some(is_over))?;
-        Ok(Self { connection, guard, left, limits })
+        Ok(Self { connection, guard, left, limits, shown: None })
     }
 
     /// Makes a table.
@@ -204,7 +204,12 @@ impl Database {
         begin: impl FnOnce(&[&str]) -> Result<(), E>,
         mut row: impl FnMut(&[Value<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let problem = |error: rusqlite::Error| E::from(error::problem(&error, sql, self.limits));
+        let problem = |error: rusqlite::Error| {
+            E::from(match &self.shown {
+                Some(shown) => error::unreadable(&error, shown, self.limits),
+                None => error::problem(&error, sql, self.limits),
+            })
+        };
         self.guard.shut();
         let steps = self.limits.steps.div_ceil(STEPS_AT_ONCE.unsigned_abs().into());
         self.left.store(steps, Ordering::Relaxed);

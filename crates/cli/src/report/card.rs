@@ -1,16 +1,20 @@
 //! All that a process has of its cards, where the driver was recorded.
 
-use highwater_documents::{CardUseView, ComparedView, OwnerView, ReportView, TouchedView, WorkView};
+use highwater_documents::{CardUseView, ComparedView, DriverSiteView, OwnerView, ReportView, TouchedView, WorkView};
 
 use crate::document::Section;
 use crate::style::{DIM, STRONG};
-use crate::table::{Align, Cell, Table};
+use crate::table::{Align, Cell, Table, shorten};
 use crate::units::{count, counted, size};
 
 /// Call sites that stand below an owner.
 const SITES: usize = 3;
 /// Managed allocations of which the text says when they were touched.
 const TOUCHED: usize = 3;
+/// Cells of a function's name: those of C++ templates have hundreds.
+const FUNCTION_CELLS: usize = 100;
+/// Bytes by which the sum of a process that is alone on its GPU does not exceed NVML's figure.
+const FAR_BYTES: i64 = 32 << 20;
 
 pub(super) fn sections(report: &ReportView<'_>) -> Vec<Section> {
     let Some(driver) = &report.driver else { return Vec::new() };
@@ -134,7 +138,9 @@ fn oversubscribed(card: &CardUseView) -> Option<String> {
 
 fn below(table: &mut Table, owner: &OwnerView) {
     for site in owner.sites.iter().take(SITES).filter(|site| site.bytes > 0) {
-        if let Some(text) = site.described() {
+        let function = site.function.as_deref().map(|name| shorten(name, FUNCTION_CELLS));
+        let shown = DriverSiteView { function, native: Vec::new(), ..site.clone() };
+        if let Some(text) = shown.described() {
             let text = format!("  {} in {} {text}", size(site.bytes), count(site.allocations));
             table.row([Cell::from(""), Cell::from(""), Cell::new(text, DIM)]);
         }
@@ -145,9 +151,14 @@ fn compared(compared: &[ComparedView]) -> Option<String> {
     let furthest = compared.iter().max_by_key(|compared| compared.left_bytes.unsigned_abs())?;
     let times = counted(compared.len(), "moment", "moments");
     let which = if furthest.left_bytes < 0 { "more" } else { "less" };
+    let why = if furthest.left_bytes < -FAR_BYTES {
+        " If other processes started on the GPU meanwhile, the context, code, kernels and streams include a part of their memory."
+    } else {
+        ""
+    };
     Some(format!(
         "NVML's figure for the process was compared at {times}: the sum has at most {} {which}, where NVML says {}. No part of the sum comes \
-         from that figure.",
+         from that figure.{why}",
         size(furthest.left_bytes.unsigned_abs()),
         size(furthest.nvml_bytes)
     ))

@@ -166,6 +166,21 @@ fn a_hundred_messages_are_one_that_came_a_hundred_times() {
 }
 
 #[test]
+fn memory_beyond_the_gpus_is_the_hosts() {
+    let message = |held: &str| {
+        format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 0 bytes is \
+             free. Of the allocated memory {held} GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated."
+        )
+    };
+    for (held, is_shared) in [("14.40", true), ("7.40", false)] {
+        let run = of_message(&message(held), &[]);
+        let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text.contains("system memory on Windows"), is_shared, "{text}");
+    }
+}
+
+#[test]
 fn half_a_message_is_explained_as_far_as_it_goes() {
     insta::assert_snapshot!(stdout("explain ../messages/half_first.log"));
 }

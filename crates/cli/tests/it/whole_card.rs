@@ -8,8 +8,22 @@ use serde_json::Value;
 use crate::run::{failure, json as document, stdout};
 
 /// Programs with NVML's figure at every mark.
-const PROGRAMS: [&str; 11] =
-    ["plain", "streams", "cudnn", "graphs", "cupy", "jax", "extension", "pinned", "pool", "nccl", "expandable"];
+const PROGRAMS: [&str; 14] = [
+    "plain",
+    "streams",
+    "cudnn",
+    "graphs",
+    "cupy",
+    "jax",
+    "extension",
+    "compiled_extension",
+    "pinned",
+    "pool",
+    "nccl",
+    "nccl_rank0",
+    "nccl_messages0",
+    "expandable",
+];
 const MIB: i64 = 1 << 20;
 
 fn path(name: &str) -> String {
@@ -72,6 +86,17 @@ fn planted_allocations_have_their_library_and_line() {
             );
         }
     }
+}
+
+#[test]
+fn the_largest_sites_have_their_native_stack() {
+    let card = card("nccl");
+    let native = owner(&card, "library", "NCCL").unwrap()["sites"][0]["native"].as_array().unwrap();
+    let is_in = |frame: &Value, library: &str| frame["library"].as_str().unwrap().contains(library);
+    assert!(native.iter().all(|frame| !is_in(frame, "_highwater.") && !is_in(frame, "libcupti")), "{native:?}");
+    let called = native.iter().position(|frame| frame["function"] == "ncclCommInitRankConfig").unwrap();
+    assert!(is_in(&native[called], "libnccl.so"), "{native:?}");
+    assert!(native[called..].iter().any(|frame| is_in(frame, "libtorch_cuda.so")), "{native:?}");
 }
 
 #[test]
@@ -205,6 +230,45 @@ fn files_of_nsight_systems_read_like_this() {
         assert!(owner(card, "library", library).is_some(), "{release}");
         assert_eq!(report["source"]["profile"], "nsight_systems");
     }
+}
+
+#[test]
+fn a_sum_far_above_nvmls_figure_may_have_others_memory() {
+    for (mib, is_far) in [(100, true), (1090, false)] {
+        let recording = format!(
+            r#"{{"format":"highwater-driver","version":1,"kinds":["context"],"marks":[{{"name":"end","time_ns":5}}],
+            "nvml":[{{"time_ns":5,"device":0,"bytes":{}}}],"events":{{"kind":[0],"time_ns":[1],"address":[0],"bytes":[{}],"device":[0,1],
+            "thread":[1,1],"stack":[-1,1],"python":[-1,1],"extra":[0,1]}}}}"#,
+            mib * MIB,
+            1100 * MIB
+        );
+        let mut snapshot = highwater_snapshot::Snapshot::empty();
+        snapshot.extras = vec![(highwater_snapshot::Snapshot::DRIVER.to_owned(), recording)];
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        snapshot.write_pickle(&mut file).unwrap();
+        let text = stdout(&format!("report {}", file.path().display()));
+        assert!(text.contains("was compared at 1 moment"), "{text}");
+        assert_eq!(text.contains("other processes started"), is_far, "{text}");
+    }
+}
+
+#[test]
+fn a_long_name_of_a_template_is_shortened_in_text_alone() {
+    let name = format!("at::native::gemm<{}>", "float, ".repeat(100));
+    let recording = format!(
+        r#"{{"format":"highwater-driver","version":1,"kinds":["device"],"libraries":["/l/libcublas.so.13"],"names":["cuBLAS"],
+        "stacks":[[[0,"{name}"]]],"events":{{"kind":[0],"time_ns":[1],"address":[4096],"bytes":[2097152],"device":[0,1],"thread":[1,1],
+        "stack":[0,1],"python":[-1,1],"extra":[0,1]}}}}"#
+    );
+    let mut snapshot = highwater_snapshot::Snapshot::empty();
+    snapshot.extras = vec![(highwater_snapshot::Snapshot::DRIVER.to_owned(), recording)];
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    snapshot.write_pickle(&mut file).unwrap();
+    let text = stdout(&format!("report {}", file.path().display()));
+    assert!(text.contains("by at::native::gemm<") && text.contains('…'), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() < 160), "{text}");
+    let report = document(&format!("report {} --format json", file.path().display()));
+    assert_eq!(owner(&report["driver"]["cards"][0], "library", "cuBLAS").unwrap()["sites"][0]["function"], name);
 }
 
 #[test]

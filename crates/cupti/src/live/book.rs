@@ -49,6 +49,8 @@ struct Meter {
 const LOOK_NS: u64 = 20_000_000;
 /// Nanoseconds within which a launch takes its memory after it loaded its module.
 const LOADING_NS: u64 = 1_000_000_000;
+/// Nanoseconds within which the driver reports a module after the launch that loads it took memory.
+const REPORTED_NS: u64 = 100_000_000;
 
 impl Book {
     pub(crate) fn new(capacity: usize, used_before: &[(i32, u64)]) -> Self {
@@ -117,6 +119,13 @@ impl Book {
 
     /// A thread loaded a module.
     pub(crate) fn module_loaded(&mut self, device: i32, now_ns: u64, thread: u32) {
+        // Another thread may have looked while the launch was on its way: memory that it found then is the launch's.
+        let since = if self.managed > 0 { u64::MAX } else { now_ns.saturating_sub(REPORTED_NS) };
+        for event in self.kept.iter_mut().rev().take_while(|event| event.time_ns >= since) {
+            if event.kind == Kind::Unexplained && event.device == device && event.thread != thread && event.bytes > 0 {
+                event.kind = Kind::Launch;
+            }
+        }
         let loading = &mut self.meters.entry(device).or_default().loading;
         loading.retain(|&(loading, _)| loading != thread);
         loading.push((thread, now_ns));
@@ -278,6 +287,18 @@ mod tests {
         book.look(0, mib(622), 3, 1);
         book.look(0, mib(624), 4, 1);
         assert_eq!(kinds(&book)[1..], [(Kind::Launch, 92), (Kind::Unexplained, 2)]);
+    }
+
+    #[test]
+    fn a_launch_takes_memory_also_before_its_module_is_reported() {
+        let mut book = Book::new(10, &[(0, 0)]);
+        book.look(0, mib(530), 1, 1);
+        book.look(0, mib(1530), 2, 2);
+        let launched = 2 + 2 * REPORTED_NS;
+        book.look(0, mib(1622), launched, 2);
+        book.module_loaded(0, launched + REPORTED_NS, 1);
+        let expected = [(Kind::Context, 530), (Kind::Unexplained, 1000), (Kind::Launch, 92)];
+        assert_eq!(kinds(&book), expected, "what was there long before is not the launch's");
     }
 
     #[test]

@@ -166,6 +166,19 @@ pub struct DriverSiteView {
     /// The line of the program's own: file, line, function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<DriverLineView>,
+    /// The native stack of its first allocation, innermost first, if the site is one of the owner's 20 largest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub native: Vec<DriverFrameView>,
+}
+
+/// A native frame.
+#[derive(Clone, Debug, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DriverFrameView {
+    /// The library's file.
+    pub library: String,
+    /// The function as the library exports it, C++ mangled; empty if it does not.
+    pub function: String,
 }
 
 /// A line of Python.
@@ -341,29 +354,35 @@ impl DriverSiteView {
 
 fn sites(recording: &Recording, total: &OwnerTotal) -> Vec<DriverSiteView> {
     type Key = (Option<DriverLineView>, Option<String>, Option<String>, Option<String>);
-    let mut sums: BTreeMap<Key, (u64, usize)> = BTreeMap::new();
+    let mut sums: BTreeMap<Key, (u64, usize, &Event)> = BTreeMap::new();
     for event in &total.live {
         let line = line_of(recording, event);
         let function = recording.function(event).map(str::to_owned);
         let key = (line, function, recording.operator(event), recording.scope(event));
-        let sum = sums.entry(key).or_default();
+        let sum = sums.entry(key).or_insert((0, 0, event));
         sum.0 = sum.0.saturating_add(event.bytes.unsigned_abs());
         sum.1 += 1;
     }
     let mut sites: Vec<_> = sums
         .into_iter()
-        .map(|((line, function, operator, scope), (bytes, allocations))| DriverSiteView {
-            bytes,
-            allocations,
-            function,
-            operator,
-            scope,
-            line,
+        .map(|((line, function, operator, scope), (bytes, allocations, first))| {
+            let site = DriverSiteView { bytes, allocations, function, operator, scope, line, native: Vec::new() };
+            (site, first)
         })
         .collect();
-    sites.sort_by_key(|site| std::cmp::Reverse(site.bytes));
-    sites
+    sites.sort_by_key(|(site, _)| std::cmp::Reverse(site.bytes));
+    for (site, first) in sites.iter_mut().take(WITH_NATIVE) {
+        let frame = |(library, function): (&str, &str)| DriverFrameView {
+            library: library.to_owned(),
+            function: function.to_owned(),
+        };
+        site.native = recording.native(first).map(frame).collect();
+    }
+    sites.into_iter().map(|(site, _)| site).collect()
 }
+
+/// Sites of an owner whose native stacks are in the document.
+const WITH_NATIVE: usize = 20;
 
 fn compared(timeline: &Timeline<'_>, device: i32) -> Vec<ComparedView> {
     let about = &timeline.recording().about;

@@ -20,8 +20,8 @@ use highwater_snapshot::{BlockState, EntryId};
 
 pub(crate) use self::driver::site_of;
 pub use self::driver::{
-    CardMomentView, CardUseView, ComparedView, DriverGapView, DriverLineView, DriverSiteView, DriverView, OwnerView,
-    TouchView, TouchedView, WorkView,
+    CardMomentView, CardUseView, ComparedView, DriverFrameView, DriverGapView, DriverLineView, DriverSiteView,
+    DriverView, OwnerView, TouchView, TouchedView, WorkView,
 };
 pub use self::out_of_memory::OomView;
 pub use self::over_time::{EnvelopeView, GrowthView, IterationView, PeakView, PhaseView};

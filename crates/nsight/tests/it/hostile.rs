@@ -86,12 +86,30 @@ fn a_damaged_file_is_refused() {
     for cut in [0, 15, 16, 100, 1000, 4096, bytes.len() - 1] {
         let mut part = tempfile::NamedTempFile::new().unwrap();
         part.write_all(&bytes[..cut]).unwrap();
-        assert!(read(part.path()).is_err(), "{cut} bytes");
+        let problem = read(part.path()).unwrap_err();
+        assert_eq!(problem.what().ends_with(" is cut"), cut >= 100, "{cut} bytes: {problem}");
     }
     let mut file = std::fs::OpenOptions::new().write(true).open(whole.path()).unwrap();
     file.seek(SeekFrom::Start(100)).unwrap();
     file.write_all(&[0xff; 600]).unwrap();
-    assert!(read(whole.path()).is_err());
+    let problem = read(whole.path()).unwrap_err();
+    assert!(problem.what().ends_with("cannot be read as an SQLite database"), "{problem}");
+    assert!(problem.what_to_do().unwrap().contains("copy the file again"), "{problem:?}");
+}
+
+#[test]
+fn damage_far_into_a_file_is_named_as_the_files() {
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)";
+    let whole = file(&format!(
+        "{TABLE} {many} INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT i, 1, 0, i * 4096, 5, 2, 0, i FROM n;"
+    ));
+    let bytes = whole.path().metadata().unwrap().len();
+    let mut file = std::fs::OpenOptions::new().write(true).open(whole.path()).unwrap();
+    file.seek(SeekFrom::Start(bytes / 2)).unwrap();
+    file.write_all(&[0xff; 8_000]).unwrap();
+    let problem = read(whole.path()).unwrap_err();
+    assert!(problem.what().ends_with("cannot be read as an SQLite database"), "{problem}");
+    assert!(problem.what_to_do().unwrap().contains("copy the file again"), "{problem:?}");
 }
 
 #[test]
@@ -100,5 +118,6 @@ fn a_file_that_another_program_writes_is_refused_or_read() {
     let writer = Connection::open(locked.path()).unwrap();
     writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let problem = read(locked.path()).unwrap_err();
-    assert!(format!("{:?}", problem.causes()).contains("locked"), "{:?}", problem.causes());
+    assert_eq!(problem.causes(), ["database is locked: another program is writing it"]);
+    assert_eq!(problem.what_to_do(), Some("wait until that program has finished"));
 }

@@ -961,6 +961,10 @@ export interface DriverSite {
    */
   line?: DriverLine;
   /**
+   * The native stack of its first allocation, innermost first, if the site is one of the owner's 20 largest.
+   */
+  native?: DriverFrame[];
+  /**
    * The operator of PyTorch around it.
    */
   operator?: string;
@@ -989,6 +993,19 @@ export interface DriverLine {
    * Whether it is where the main thread was: the thread that called the driver runs no Python.
    */
   of_main_thread: boolean;
+}
+/**
+ * A native frame.
+ */
+export interface DriverFrame {
+  /**
+   * The function as the library exports it, C++ mangled; empty if it does not.
+   */
+  function: string;
+  /**
+   * The library's file.
+   */
+  library: string;
 }
 /**
  * A time in which the driver was not recorded.
