@@ -378,8 +378,8 @@ impl SwinLayer {
         let places = [self.heads, own, own];
         let places = draft.reshape("bias of relative positions", Op::Copy, table, &places);
         let scores = [self.heads.saturating_mul(windows), own, own];
-        let scored = draft.kernel("scores", &[q, k], &scores);
-        let biased = draft.sum("scores with their bias", Op::Add, scored, places);
+        let products = draft.kernel("scores", &[q, k], &scores);
+        let biased = draft.sum("scores with their bias", Op::Add, products, places);
         let shares = draft.same("softmax", Op::OfOutput, biased);
         let attended = draft.kernel("attention output", &[shares, v], &padded);
         let output = draft.product(format!("{module}attention.o_proj"), attended, width, true);

@@ -127,8 +127,8 @@ pub(super) fn network(
             stage.before.extend(embedder(TEXT, width, pooled));
             stage.before.push(linear("context_embedder", width, text.unwrap_or(4096), true));
             stage.before.push(convolution("pos_embed.proj", &[width, channels, patch, patch], true));
-            let side = fields.count_if(&["pos_embed_max_size"])?.unwrap_or(96);
-            stage.buffer = side.saturating_mul(side).saturating_mul(width);
+            let places = fields.count_if(&["pos_embed_max_size"])?.unwrap_or(96);
+            stage.buffer = places.saturating_mul(places).saturating_mul(width);
             let dual = fields.numbers(&["dual_attention_layers"]);
             for index in 0..depth {
                 let is_last = index + 1 == depth;

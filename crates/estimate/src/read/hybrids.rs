@@ -160,7 +160,7 @@ fn mimo(fields: &mut Fields<'_>, decoder: &mut Decoder) -> Result<(), ConfigErro
     decoder.hybrid.global_heads =
         Some(GlobalHeads { kv_heads: decoder.kv_heads, head_dim: decoder.head_dim, values_are_keys: false });
     decoder.kv_heads = fields.count_if(&["swa_num_key_value_heads"])?.unwrap_or(8);
-    if decoder.heads % decoder.kv_heads != 0 {
+    if !decoder.heads.is_multiple_of(decoder.kv_heads) {
         return Err(ConfigError::Contradiction(format!(
             "`swa_num_key_value_heads` is {}, which does not divide `num_attention_heads`, {}",
             decoder.kv_heads, decoder.heads
