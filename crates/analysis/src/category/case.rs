@@ -170,12 +170,14 @@ impl<'a> Case<'a> {
         self.course.modules_between(self.alloc, self.course.entries) > BEHIND_OUTPUT
     }
 
-    /// Whether autograd runs, and it has a gradient's size, was there before the recording, and neither stays nor is freed by backward.
+    /// Whether autograd runs, and it has a gradient's size, was there before the recording, and neither stays nor is freed by backward, nor
+    /// outlives a pass that makes such gradients.
     pub(crate) fn is_cleared(&self) -> bool {
         self.trains()
             && self.is_before
             && !self.stays()
             && !self.is_saved()
+            && !self.pairing.replaced.contains(&self.row)
             && (self.pairing.is_parameter_size(self.size_bytes) || self.pairing.is_left_by_passes(self.size_bytes))
     }
 
