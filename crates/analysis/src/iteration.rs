@@ -146,7 +146,11 @@ pub(crate) fn iterations(
     by: Total,
 ) -> Iterations {
     let optimizer = OptimizerScopes::new(snapshot, entries, scopes, outline);
-    let (source, ranges, rollout) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
+    let (source, mut ranges, rollout) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
+    // Of stacks without their outer frames, layers repeat like iterations.
+    if source == IterationSource::Repetition && stacks.are_mostly_unknown() {
+        ranges.clear();
+    }
     let rows = ranges.into_iter().map(|(range, is_complete)| {
         let (peak, peak_entry) = timeline.peak_in(range.clone(), by);
         let last = range.end.saturating_sub(1).max(range.start);
@@ -382,7 +386,8 @@ impl<'a> OptimizerScopes<'a> {
         for (name, caller) in &mut names {
             *caller = caller.or_else(|| *callers.get(name)?);
         }
-        let works: Vec<Work> = steps.iter().take(MAX_TURN).map(|scope| Work::new(entries, parts_in(outline, scope))).collect();
+        let works: Vec<Work> =
+            steps.iter().take(MAX_TURN).map(|scope| Work::new(entries, parts_in(outline, scope))).collect();
         let is_one = |a: usize, b: usize| names[a].0 == names[b].0 && works[a].may_be_of_one(&works[b]);
         let per_iteration = turn(&names, is_one);
         let may_skip = snapshot

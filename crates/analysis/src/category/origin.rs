@@ -245,13 +245,15 @@ impl StackOrigins {
         // The machinery that captures native frames stands in every stack that it captured.
         let are_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
         let origins = snapshot.stacks.iter().map(|(id, frames)| {
-            let phase = phases.get(id).unwrap_or(Phase::Forward);
+            let phase = phases.get(id);
             let is_python = |frame: &FrameId| sites.owner(*frame).is_python();
             // An engine's thread has native frames where others have: none at all is a stack that was not recorded.
-            if are_native && frames.is_empty() {
-                return Origin::Untold;
+            match phase {
+                Some(phase) if !(are_native && frames.is_empty()) => {
+                    of_stack(&sites.running(frames), phase, frames.iter().any(is_python), &said)
+                }
+                _ => Origin::Untold,
             }
-            of_stack(&sites.running(frames), phase, frames.iter().any(is_python), &said)
         });
         let origins = origins.collect();
         let without_grad = snapshot.stacks.iter().map(|(_, frames)| {

@@ -265,6 +265,17 @@ impl<T> Known<'_, T> {
         kept
     }
 
+    /// Whether the stacks of most recorded allocations do not tell what they were made for.
+    fn is_mostly_untold(&self) -> bool
+    where
+        T: Fn(usize) -> Origin,
+    {
+        let first = self.lifetimes.before_recording;
+        let rows = first..self.lifetimes.rows.len();
+        let untold = rows.clone().filter(|&row| (self.told)(row) == Origin::Untold).count();
+        untold * 2 > rows.len()
+    }
+
     /// Trained parameters whose gradients a pass leaves joined in blocks that are as large as no parameter.
     fn joined(&self, there: &FxHashMap<u64, usize>, gradient_bytes: u64) -> Joined {
         let Keeps::Told { least, most } = self.memory.keeps else { return Joined::default() };
@@ -366,8 +377,11 @@ impl Pairing {
         });
         pairing.find_caches(&known);
         pairing.find_replaced(&known);
-        pairing.find_before(&mut known);
-        pairing.find_flat(&known);
+        // What is not seen to be trained may be: of a recording whose stacks were cut, nothing is said of what came before.
+        if !known.is_mostly_untold() {
+            pairing.find_before(&mut known);
+            pairing.find_flat(&known);
+        }
         pairing.find_workspaces(&known);
         let is_left = |&(&size, of): &(&u64, &OfSize)| size >= MIN_LEFT && of.gradients > 0;
         pairing.left_by_passes.extend(known.of_size.iter().filter(is_left).map(|(&size, _)| size));
@@ -582,7 +596,9 @@ impl Pairing {
     /// What was there before the recording, outlives the first pass, which leaves as large gradients, and is freed: what the program
     /// replaces, such as parameters.
     fn find_replaced<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        let Some(pass) = known.course.passes.first() else { return };
+        // What is cleared is a gradient all the same: of another model, or of a pass that had begun.
+        let is_cleared = |lifetime: &Lifetime| known.stacks.clears_gradients(lifetime.stack);
+        let Some(pass) = known.course.passes.first().filter(|_| known.course.frees_tell) else { return };
         let leaves = |size: u64| {
             let spans = known.of_size.get(&size).map(|of| &of.spans);
             spans.is_some_and(|spans| spans.first().is_some_and(|&(alloc, _)| pass.contains(alloc)))
@@ -593,6 +609,7 @@ impl Pairing {
             (known.told)(row) == Origin::Untold
                 && freed < known.course.entries
                 && freed >= pass.end
+                && !is_cleared(lifetime)
                 && leaves(lifetime.requested_bytes)
         });
         self.replaced.extend(replaced.map(|(row, _)| row));

@@ -275,18 +275,19 @@ fn attends(calls: &Calls, made: &[&Lifetime], at: usize) -> bool {
     is_masked(calls, made, at)
 }
 
-/// Whether a function that is called attention makes two blocks or more of this size at several lines, and a smaller one right after them
-/// at another: scores, weights and their product with the values. Compiled kernels have no names in stacks, and a fused one makes its
-/// result and its statistics at one line.
+/// Whether a function that is called attention makes blocks of this size at several lines, with none larger between them, and right after
+/// the last of them a smaller one at yet another line: scores, weights and their product with the values. Compiled kernels have no names
+/// in stacks, and a fused one makes its result and its statistics at one line.
 fn is_compiled(calls: &Calls, made: &[&Lifetime], at: usize) -> bool {
-    let line = |lifetime: &Lifetime| calls.compiled(lifetime.stack);
-    let bytes = made[at].requested_bytes;
-    let run = made[at..].iter().take(AROUND).take_while(|l| l.requested_bytes == bytes && line(l).is_some());
-    let lines: Vec<Option<FrameId>> = run.map(|l| line(l)).collect();
-    let Some(result) = made.get(at + lines.len()).filter(|l| line(l).is_some()) else { return false };
-    lines.iter().any(|&other| other != lines[0])
-        && result.requested_bytes < bytes
-        && lines.last().is_some_and(|&last| last != line(result))
+    let (bytes, first) = (made[at].requested_bytes, calls.compiled(made[at].stack));
+    let next = &made[at + 1..(at + 1 + AROUND).min(made.len())];
+    let line = |lifetime: &&Lifetime| calls.compiled(lifetime.stack);
+    let is_alike = |l: &&Lifetime| l.requested_bytes == bytes;
+    // The next layer begins at the first line.
+    let ends = |l: &&Lifetime| l.requested_bytes > bytes || line(l).is_none() || (is_alike(l) && line(l) == first);
+    let end = next.iter().position(ends).unwrap_or(next.len());
+    let Some(last) = next[..end].iter().rposition(is_alike) else { return false };
+    next[..end].get(last + 1).is_some_and(|result| line(result) != line(&next[last]))
 }
 
 /// Whether the caller makes scores, a mask over pairs of positions, masked scores and weights, all by itself and one after the

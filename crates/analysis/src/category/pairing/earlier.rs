@@ -138,12 +138,19 @@ impl Pairing {
         let layers = known.layers_of(&there, is_unpaired);
         // What a leak has left before the recording is there once for each earlier step.
         let is_leaked = |size: u64| known.is_left(size) && there[&size] > 1;
-        // Where the program replaces as many blocks as there are gradients, those may be the parameters, and what stays state alone.
+        // Where the program replaces as many blocks as there are gradients, those may be the parameters, and the few that stay state alone.
         let mut replaced: FxHashMap<u64, usize> = FxHashMap::default();
         for &row in &self.replaced {
             *replaced.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
         }
-        let may_be_replaced = |size: u64| replaced.get(&size).is_some_and(|&count| count >= gradients(size));
+        let most_states = match known.memory.keeps {
+            Keeps::Told { most, .. } => most,
+            Keeps::Several | Keeps::Untold => 1,
+        };
+        let may_be_replaced = |size: u64| {
+            let is_few = there[&size] <= gradients(size) * most_states;
+            is_few && replaced.get(&size).is_some_and(|&count| count >= gradients(size))
+        };
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
         let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
