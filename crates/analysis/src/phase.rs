@@ -163,7 +163,11 @@ impl Cut {
         if frames.is_empty() {
             return false;
         }
-        let is_native = || self.is_native && !frames.iter().any(|&frame| sites.owner(frame).is_python());
+        // PyTorch's C++ sources lie in its directories, too.
+        let is_python = |&frame: &FrameId| {
+            sites.owner(frame).is_python() && !snapshot.text(snapshot.frames.get(frame).name).contains("::")
+        };
+        let is_native = || self.is_native && !frames.iter().any(is_python);
         (self.depth == Some(frames.len()) || is_native()) && !begins_with_root(frames, snapshot)
     }
 }
@@ -175,14 +179,25 @@ pub fn are_stacks_cut(snapshot: &Snapshot, sites: &Sites) -> bool {
     stacks().filter(|frames| cut.holds(frames, snapshot, sites)).count() * 2 > stacks().count()
 }
 
-/// Functions that threads begin with, of C libraries and of Python: parts of their names. A thread of a stripped library has none.
-const ROOTS: [&str; 6] = ["start_thread", "clone", "_start", "native_thread_routine", "thread_start", "??"];
+/// Functions that threads and programs begin with, in C libraries. One of a stripped library has no name.
+const ROOTS: [&str; 10] = [
+    "clone",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "__GI___clone",
+    "__GI___clone3",
+    "start_thread",
+    "execute_native_thread_routine",
+    "_start",
+    "??",
+];
 
 /// Whether the outermost frame is one that a thread or a program begins with.
 fn begins_with_root(frames: &[FrameId], snapshot: &Snapshot) -> bool {
     let is_root = |frame: &FrameId| {
         let name = snapshot.text(snapshot.frames.get(*frame).name);
-        ROOTS.iter().any(|root| name.contains(root))
+        ROOTS.contains(&name)
     };
     begins_with_module(frames, snapshot) || frames.last().is_some_and(is_root)
 }
