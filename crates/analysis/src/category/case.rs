@@ -100,7 +100,8 @@ impl<'a> Case<'a> {
     /// Whether it outlives the backward pass that made it, and a later one frees it.
     pub(crate) fn is_saved_again(&self) -> bool {
         // What goes after the last that a pass makes may be cleared by the program, where frees do not tell.
-        let freed = self.course.pass_at(self.freed).filter(|pass| self.freed < pass.sure_end);
+        let is_passed = |pass: &&Pass| self.freed < pass.sure_end && !self.course.clears(self.freed);
+        let freed = self.course.pass_at(self.freed).filter(is_passed);
         self.own.zip(freed).is_some_and(|(own, freed)| own.start < freed.start)
     }
 

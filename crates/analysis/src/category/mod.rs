@@ -35,12 +35,12 @@ mod unfinished;
 mod young;
 
 use highwater_allocator::TorchVersion;
-use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
+use highwater_snapshot::{Action, EntryTable, Snapshot, StackId, StringId};
 
 pub use rules::{RULES, Rule};
 
 use crate::iteration::Iterations;
-use crate::lifetime::{Lifetime, Lifetimes};
+use crate::lifetime::{Lifetime, Lifetimes, number};
 use crate::recorded_settings::recorded_settings;
 use crate::scope::Scope;
 use crate::torch_version::torch_version;
@@ -192,6 +192,13 @@ impl Categories {
             None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
         course.called_again = called_again;
+        if bare.is_none() && frees_tell {
+            let frees = entries.actions().iter().zip(entries.stacks()).enumerate();
+            let cleared = frees.filter(|(_, (action, stack))| {
+                **action == Action::FREE_REQUESTED && stacks.clears_gradients(**stack)
+            });
+            course.cleared = cleared.map(|(row, _)| number(row)).collect();
+        }
         course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes);
         let shows = shows_engine(snapshot, lifetimes, stacks);
         let told = |row: usize| {

@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::fed::Fed;
 use super::before::{Ground, Region};
-use super::course::{Course, is_backward};
+use super::course::{Course, Pass, is_backward};
 use super::flat::{self, Standing};
 use super::kept::{Joined, Kept, Seen};
 use super::origin::{Origin, StackOrigins};
@@ -478,7 +478,8 @@ impl Pairing {
                     }
                     let Some(pass) = whole.filter(|pass| freed >= pass.sure_end) else { continue };
                     // What a later pass frees are gradients of gradients.
-                    if course.pass_at(freed).is_none_or(|last| last.start == pass.start || freed >= last.sure_end) {
+                    let is_own = |last: &Pass| last.start == pass.start || freed >= last.sure_end;
+                    if course.pass_at(freed).is_none_or(is_own) || course.clears(freed) {
                         known.of_size.entry(size).or_default().spans.push((alloc, freed));
                     }
                     if in_pass.0 != pass.start {
