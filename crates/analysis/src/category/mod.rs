@@ -194,9 +194,8 @@ impl Categories {
         course.called_again = called_again;
         if bare.is_none() && frees_tell {
             let frees = entries.actions().iter().zip(entries.stacks()).enumerate();
-            let cleared = frees.filter(|(_, (action, stack))| {
-                **action == Action::FREE_REQUESTED && stacks.clears_gradients(**stack)
-            });
+            let cleared = frees
+                .filter(|(_, (action, stack))| **action == Action::FREE_REQUESTED && stacks.clears_gradients(**stack));
             course.cleared = cleared.map(|(row, _)| number(row)).collect();
         }
         course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes);
