@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
+use rustc_hash::FxHashSet;
 
 use crate::callsite::Sites;
 use crate::folding::Owner;
@@ -153,7 +154,9 @@ impl Cut {
         let (all, cut) = (stacks().count(), of_depth().count());
         // Few of a program's stacks are as deep as its deepest; some lines of a module may be as deep as the cut.
         let whole = of_depth().filter(|frames| begins_with_root(frames, snapshot)).count();
-        let is_cut = all >= MIN_STACKS && cut * 3 >= all && whole * 4 <= cut;
+        // Where all begin in one place or two, that is where the program was entered.
+        let begins: FxHashSet<FrameId> = of_depth().filter_map(|frames| frames.last().copied()).collect();
+        let is_cut = all >= MIN_STACKS && cut * 3 >= all && whole * 4 <= cut && begins.len() > 2;
         let is_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
         Self { depth: is_cut.then_some(deepest), is_native }
     }
