@@ -537,7 +537,7 @@ fn why_not_from_start(entries: &EntryTable, before: &[Lifetime]) -> (Cause, Stri
     }
     if lost > 0 {
         let again = "recording was stopped, which discards its entries, and started again";
-        return (Cause::BegunAgain, format!("{again}: {} still {have} the stack of the first recording", blocks()));
+        return (Cause::BegunAgain, format!("{again}: {} still {have} the stack of an earlier recording", blocks()));
     }
     (Cause::BegunLate, "recording started, or restarted, after the program had allocated".to_owned())
 }

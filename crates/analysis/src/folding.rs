@@ -49,6 +49,8 @@ pub enum Match {
     FileEnds(&'static str),
     /// The file's name is the text.
     FileIs(&'static str),
+    /// The file is one that PyTorch's compiler wrote, wherever its cache is.
+    FileIsCompiled,
 }
 
 /// One rule.
@@ -78,6 +80,7 @@ pub const RULES: &[Rule] = &[
     rule(Owner::Unwinding, Match::NameContains("PyObject_")),
     rule(Owner::Unwinding, Match::NameContains("PyFunction_")),
     rule(Owner::Generated, Match::FileContains("torchinductor_")),
+    rule(Owner::Generated, Match::FileIsCompiled),
     rule(Owner::Generated, Match::FileStarts("<eval_with_key>")),
     rule(Owner::Torch, Match::FileContains("-packages/torch/")),
     rule(Owner::Torch, Match::FileContains("-packages\\torch\\")),
@@ -132,8 +135,26 @@ impl Match {
             Self::FileStarts(text) => filename.starts_with(text),
             Self::FileEnds(text) => filename.ends_with(text),
             Self::FileIs(text) => filename == text,
+            Self::FileIsCompiled => is_compiled(filename),
         }
     }
+}
+
+/// Whether a file is named by the hash of its code, in a directory named by two letters of the hash: programs and
+/// `TORCHINDUCTOR_CACHE_DIR` choose where.
+///
+/// # Source
+/// PyTorch v2.11, `torch/_inductor/codecache.py`, `sha256_hash`, `code_hash` and `get_path`.
+fn is_compiled(filename: &str) -> bool {
+    /// `c`, and a hash in base 32.
+    const LETTERS: usize = 52;
+    let Some((path, name)) = filename.rsplit_once(['/', '\\']) else { return false };
+    let Some(stem) = name.strip_suffix(".py") else { return false };
+    let is_hash = |letter: u8| letter.is_ascii_lowercase() || (b'2'..=b'7').contains(&letter);
+    stem.len() == LETTERS
+        && stem.starts_with('c')
+        && stem.bytes().all(is_hash)
+        && path.rsplit(['/', '\\']).next() == stem.get(1..3)
 }
 
 /// Whose code a frame with this name and file is.
@@ -171,6 +192,7 @@ mod tests {
                 Match::FileStarts(text) => ("f".to_owned(), format!("{text}b")),
                 Match::FileEnds(text) => ("f".to_owned(), format!("a{text}")),
                 Match::FileIs(text) => ("f".to_owned(), text.to_owned()),
+                Match::FileIsCompiled => ("f".to_owned(), format!("/x/ab/cab{}.py", "q".repeat(49))),
             };
             let first = RULES.iter().position(|r| r.matches.holds(&name, &file));
             assert_eq!(first, Some(i), "rule {i} never decides: {:?}", rule.matches);
@@ -186,6 +208,12 @@ mod tests {
             ("inner", "/usr/lib/python3.12/contextlib.py", Owner::Python),
             ("<module>", "<stdin>", Owner::User),
             ("call", "/tmp/torchinductor_user/ab/cab.py", Owner::Generated),
+            (
+                "call",
+                "/home/user/inductor/bc/cbcap45nkm3gzbmp4cbrzeoayki33gxeplwwkcjc5se3uelg6h6x.py",
+                Owner::Generated,
+            ),
+            ("call", "/home/user/xy/cbcap45nkm3gzbmp4cbrzeoayki33gxeplwwkcjc5se3uelg6h6x.py", Owner::User),
             ("??", "/usr/lib/libc.so.6", Owner::Native),
             ("torch::autograd::Engine::thread_init(int)", "??", Owner::Native),
             ("torch::unwind::unwind()", "??", Owner::Unwinding),

@@ -3,9 +3,10 @@
 mod calls;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use highwater_snapshot::{Action, EntryId, EntryTable, Snapshot, StackId, StringId};
+use highwater_snapshot::{Action, EntryId, EntryTable, FrameId, Snapshot, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::category::{Categories, Category};
@@ -144,8 +145,12 @@ pub(crate) fn iterations(
     from_start: bool,
     by: Total,
 ) -> Iterations {
-    let optimizer = OptimizerScopes::new(snapshot, scopes, outline);
-    let (source, ranges, rollout) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
+    let optimizer = OptimizerScopes::new(snapshot, entries, scopes, outline);
+    let (source, mut ranges, rollout) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
+    // Of stacks without their outer frames, layers repeat like iterations.
+    if source == IterationSource::Repetition && stacks.are_mostly_unknown() {
+        ranges.clear();
+    }
     let rows = ranges.into_iter().map(|(range, is_complete)| {
         let (peak, peak_entry) = timeline.peak_in(range.clone(), by);
         let last = range.end.saturating_sub(1).max(range.start);
@@ -203,7 +208,7 @@ fn found(
     if !marked.is_empty() {
         return (IterationSource::Marks, marked, None);
     }
-    for ends in [optimizer.ends(entries, outline), step_ends(outline)] {
+    for ends in [optimizer.ends(entries, outline), step_ends(outline, entries)] {
         if let Some(rollouts) = Rollouts::new(outline, entries, &ends) {
             let last_ends: Vec<usize> = rollouts.last_steps.iter().map(|&step| ends[step]).collect();
             let ranges = ending_at(&last_ends, (entries, outline), from_start);
@@ -226,7 +231,7 @@ fn found(
 }
 
 /// Where the steps of optimizers end that only their stacks tell, the last of each turn.
-fn step_ends(outline: &Outline) -> Vec<usize> {
+fn step_ends(outline: &Outline, entries: &EntryTable) -> Vec<usize> {
     // A step that the program interrupts is one step: only a pass or a call makes room for the next.
     let mut steps: Vec<Part> = Vec::new();
     let mut goes_on = false;
@@ -242,7 +247,8 @@ fn step_ends(outline: &Outline) -> Vec<usize> {
         }
     }
     let callers: Vec<_> = steps.iter().map(|step| step.caller).collect();
-    let turn = turn(&callers);
+    let works: Vec<Work> = steps.iter().take(MAX_TURN).map(|step| Work::new(entries, std::iter::once(step))).collect();
+    let turn = turn(&callers, |a, b| works[a].may_be_of_one(&works[b]));
     steps.chunks_exact(turn).map(|turn| turn[turn.len() - 1].entries.end).collect()
 }
 
@@ -277,7 +283,7 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
     } else if accumulates {
         passes.chunk_by(|pass, next| !updates(pass.end, next.start)).collect()
     } else {
-        passes.chunks(turn(&callers)).collect()
+        passes.chunks(turn(&callers, |_, _| false)).collect()
     };
     let mut start = forward_starts.first().copied().unwrap_or(first.start);
     let mut ranges = Vec::new();
@@ -302,20 +308,44 @@ fn passes(outline: &Outline) -> Vec<OutlinedPass> {
     of.map(|part| OutlinedPass { start: part.entries.start, end: part.entries.end, first: part.first }).collect()
 }
 
-/// How many take turns: the rhythm that they keep, or all of them where each comes once.
-fn turn<T: PartialEq + std::hash::Hash + Eq + Copy>(callers: &[T]) -> usize {
+/// How many take turns: the rhythm that they keep, or all of them where each comes once. There `is_same` says of two in different
+/// places whether they are one all the same.
+fn turn<T: PartialEq>(callers: &[T], is_same: impl Fn(usize, usize) -> bool) -> usize {
     let rhythm = rhythm(callers);
     if rhythm > 1 || !(2..=MAX_TURN).contains(&callers.len()) {
         return rhythm;
     }
+    let first_like = |at: usize| (0..at).find(|&before| callers[before] == callers[at] || is_same(before, at));
+    let firsts: Vec<Option<usize>> = (0..callers.len()).map(first_like).collect();
     // Each comes once, or one of them several times before or after the others: a turn ends with the last of them all.
-    let mut seen: FxHashSet<T> = FxHashSet::default();
-    let new: Vec<usize> = (0..callers.len()).filter(|&at| seen.insert(callers[at])).collect();
-    let &last = new.last().unwrap_or(&0);
-    if new.len() == 1 {
-        1
-    } else {
-        last + callers[last..].iter().take_while(|caller| **caller == callers[last]).count()
+    let last = firsts.iter().rposition(Option::is_none).unwrap_or(0);
+    if last == 0 { 1 } else { last + 1 + firsts[last + 1..].iter().take_while(|first| **first == Some(last)).count() }
+}
+
+/// What a step of an optimizer does, and the line that calls it.
+#[derive(Default)]
+struct Work {
+    line: Option<FrameId>,
+    /// The sizes of its blocks.
+    sizes: BTreeSet<u64>,
+}
+
+impl Work {
+    fn new<'a>(entries: &EntryTable, parts: impl Iterator<Item = &'a Part>) -> Self {
+        let mut work = Self::default();
+        for part in parts {
+            work.line = work.line.or(part.line);
+            let made = part.entries.clone().filter(|&row| entries.actions()[row] == Action::ALLOC);
+            work.sizes.extend(made.map(|row| entries.sizes_bytes()[row]));
+        }
+        work
+    }
+
+    /// Whether one optimizer may do both: one line calls it, for a function that the program calls in several places, and works in the
+    /// same sizes. The first step has its state besides, and of one that fails the rest is missing.
+    fn may_be_of_one(&self, other: &Self) -> bool {
+        let is_part = self.sizes.is_subset(&other.sizes) || other.sizes.is_subset(&self.sizes);
+        self.line.is_some() && self.line == other.line && is_part
     }
 }
 
@@ -338,7 +368,7 @@ struct OptimizerScopes<'a> {
 }
 
 impl<'a> OptimizerScopes<'a> {
-    fn new(snapshot: &Snapshot, scopes: &'a [Scope], outline: &Outline) -> Self {
+    fn new(snapshot: &Snapshot, entries: &EntryTable, scopes: &'a [Scope], outline: &Outline) -> Self {
         let is = |scope: &Scope, prefix: &str| snapshot.text(scope.name).starts_with(prefix);
         let mut steps: Vec<&Scope> = Vec::new();
         for scope in scopes.iter().filter(|scope| is(scope, "Optimizer.step#")) {
@@ -357,7 +387,10 @@ impl<'a> OptimizerScopes<'a> {
         for (name, caller) in &mut names {
             *caller = caller.or_else(|| *callers.get(name)?);
         }
-        let per_iteration = turn(&names);
+        let works: Vec<Work> =
+            steps.iter().take(MAX_TURN).map(|scope| Work::new(entries, parts_in(outline, scope))).collect();
+        let is_one = |a: usize, b: usize| names[a].0 == names[b].0 && works[a].may_be_of_one(&works[b]);
+        let per_iteration = turn(&names, is_one);
         let may_skip = snapshot
             .frames
             .iter()
@@ -476,9 +509,15 @@ fn ending_at(ends: &[usize], (entries, outline): (&EntryTable, &Outline), from_s
 
 /// Who calls the step of a scope, as far as an allocation in it tells.
 fn caller_in(outline: &Outline, scope: &Scope) -> Option<u32> {
+    parts_in(outline, scope).find_map(|part| part.caller)
+}
+
+/// The parts of a step within its scope.
+fn parts_in<'a>(outline: &'a Outline, scope: &Scope) -> impl Iterator<Item = &'a Part> {
     let after = outline.parts.partition_point(|part| part.entries.end <= scope.start);
-    let within = outline.parts[after..].iter().take_while(|part| part.entries.start < scope.end);
-    within.filter(|part| part.kind == Kind::Step).find_map(|part| part.caller)
+    let end = scope.end;
+    let within = outline.parts[after..].iter().take_while(move |part| part.entries.start < end);
+    within.filter(|part| part.kind == Kind::Step)
 }
 
 /// The shortest rhythm of the names, if they keep it throughout; else 1.
@@ -505,13 +544,20 @@ mod tests {
 
     #[test]
     fn one_turn_is_told_by_its_last_caller() {
+        let turn = |callers: &[&str]| turn(callers, |_, _| false);
         assert_eq!(turn(&["d", "d", "d", "g"]), 4);
         assert_eq!(turn(&["g", "d", "d"]), 3);
         assert_eq!(turn(&["d", "d", "g", "d"]), 3);
         assert_eq!(turn(&["a", "b", "c"]), 3);
         assert_eq!(turn(&["a", "a", "a"]), 1);
         assert_eq!(turn(&["a", "b", "a", "b"]), 2);
-        assert_eq!(turn::<&str>(&[]), 1);
+        assert_eq!(turn(&[]), 1);
+    }
+
+    #[test]
+    fn one_optimizer_in_several_places_takes_no_turns() {
+        assert_eq!(turn(&["warm-up", "warm-up", "loop"], |_, _| true), 1);
+        assert_eq!(turn(&["first", "later", "later"], |a, b| a + b > 2), 3, "the first is another one's");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::callsite::Sites;
 use crate::category::course::is_backward;
 use crate::category::origin::{Origin, StackOrigins};
+use crate::folding::Owner;
 use crate::lifetime::{Lifetimes, number};
 
 /// What a part of a recording does.
@@ -40,6 +41,8 @@ pub(crate) struct Part {
     pub(crate) first: StackId,
     /// Who calls: a number for the frames around the call, the pass or the step; `None` if none are known.
     pub(crate) caller: Option<u32>,
+    /// Of an optimizer's step, the innermost line outside of PyTorch that calls it.
+    pub(crate) line: Option<FrameId>,
 }
 
 /// An outermost call of a module that was under way.
@@ -79,7 +82,7 @@ impl Outline {
                 Origin::Optimizer => Kind::Step,
                 _ => continue,
             };
-            outline.add(kind, row, origins.place(stack), calls.optimizer(stack), &mut begins);
+            outline.add((kind, row), origins.place(stack), calls.optimizer(stack), &mut begins);
         }
         outline.split_calls(entries, origins);
         outline
@@ -101,15 +104,15 @@ impl Outline {
 
     fn add(
         &mut self,
-        kind: Kind,
-        row: usize,
+        (kind, row): (Kind, usize),
         stack: StackId,
-        caller: Option<u32>,
+        (caller, line): (Option<u32>, Option<FrameId>),
         begins: &mut FxHashMap<u32, StackId>,
     ) {
         if let Some(last) = self.parts.last_mut().filter(|last| last.kind == kind) {
             last.entries.end = row + 1;
             last.caller = last.caller.or(caller);
+            last.line = last.line.or(line);
             return;
         }
         if let Kind::Call(call) = kind {
@@ -121,7 +124,7 @@ impl Outline {
                 return;
             }
         }
-        self.parts.push(Part { kind, entries: row..row + 1, first: stack, caller });
+        self.parts.push(Part { kind, entries: row..row + 1, first: stack, caller, line });
     }
 
     /// Takes calls apart that follow each other at once, from one place.
@@ -299,6 +302,8 @@ fn are_alike(begins: &[usize], part: &Part, entries: &EntryTable) -> bool {
 struct Calls {
     modules: Vec<Option<u32>>,
     optimizers: Vec<Option<u32>>,
+    /// Of those that optimizers make, the innermost line outside of PyTorch that calls the step.
+    lines: Vec<Option<FrameId>>,
 }
 
 impl Calls {
@@ -307,23 +312,28 @@ impl Calls {
         let python = |frames: &[FrameId]| -> Vec<FrameId> {
             frames.iter().copied().filter(|frame| is_python[frame.index()]).collect()
         };
-        let is_call = |&frame: &FrameId| {
-            sites.is_module_call(frame) || snapshot.text(snapshot.frames.get(frame).filename).contains("torchinductor_")
-        };
+        let is_call = |&frame: &FrameId| sites.is_module_call(frame) || sites.owner(frame) == Owner::Generated;
         let is_optimizer = |&frame: &FrameId| {
             snapshot.text(snapshot.frames.get(frame).filename).replace('\\', "/").contains("torch/optim/")
         };
         // A `forward` that the program calls itself is at another line with each allocation.
         let modules = outside(snapshot, is_call, python);
-        Self { modules, optimizers: outside(snapshot, is_optimizer, python) }
+        let is_torch = |frame: FrameId| sites.owner(frame) == Owner::Torch;
+        let line = |frames: &[FrameId]| {
+            let outermost = frames.iter().rposition(is_optimizer)?;
+            frames[outermost + 1..].iter().copied().find(|&frame| is_python[frame.index()] && !is_torch(frame))
+        };
+        let lines = snapshot.stacks.iter().map(|(_, frames)| line(frames)).collect();
+        Self { modules, optimizers: outside(snapshot, is_optimizer, python), lines }
     }
 
     fn module(&self, stack: StackId) -> Option<u32> {
         self.modules.get(stack.index()).copied().flatten()
     }
 
-    fn optimizer(&self, stack: StackId) -> Option<u32> {
-        self.optimizers.get(stack.index()).copied().flatten()
+    fn optimizer(&self, stack: StackId) -> (Option<u32>, Option<FrameId>) {
+        let line = self.lines.get(stack.index()).copied().flatten();
+        (self.optimizers.get(stack.index()).copied().flatten(), line)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use highwater_snapshot::{Action, EntryTable, FrameId, Snapshot, StackId};
+use rustc_hash::FxHashSet;
 
 use crate::callsite::Sites;
 use crate::folding::Owner;
@@ -49,9 +50,12 @@ pub struct PhaseRun {
 ///   thread of its own. Of a stack that is as deep as the deepest, the begin may be cut off.
 /// - Any other stack is forward.
 ///
+/// - Where stacks were cut at a depth, their outer frames are missing: of those that reach it, only frames of an optimizer, of autograd's
+///   engine or of a module's call tell. The same holds of a stack of C++ alone that does not begin where threads do.
+///
 /// In a profiler's trace without Python functions, only what runs inside of autograd's engine is backward.
 #[derive(Clone, Debug)]
-pub struct StackPhases(Vec<Phase>);
+pub struct StackPhases(Vec<Option<Phase>>);
 
 impl StackPhases {
     /// The phases of a snapshot's stacks.
@@ -68,19 +72,31 @@ impl StackPhases {
             let is_engine = |frame: &FrameId| roles[frame.index()] == Role::Engine;
             let phase =
                 |frames: &[FrameId]| if frames.iter().any(is_engine) { Phase::Backward } else { Phase::Forward };
-            return Self(snapshot.stacks.iter().map(|(_, frames)| phase(frames)).collect());
+            return Self(snapshot.stacks.iter().map(|(_, frames)| Some(phase(frames))).collect());
         }
         let called = CalledBack::new(snapshot, sites);
+        let cut = Cut::new(snapshot, sites);
+        let has = |frames: &[FrameId], role: Role| frames.iter().any(|frame| roles[frame.index()] == role);
         let phase = |frames: &[FrameId]| match phase_of(frames, &roles, sites) {
-            Phase::Forward if called.holds(frames, snapshot) => Phase::Backward,
-            phase => phase,
+            Phase::Optimizer => Some(Phase::Optimizer),
+            _ if cut.holds(frames, snapshot, sites) => {
+                let is_called = has(frames, Role::ModuleCall).then_some(Phase::Forward);
+                if has(frames, Role::Engine) { Some(Phase::Backward) } else { is_called }
+            }
+            Phase::Forward if called.holds(frames, snapshot) => Some(Phase::Backward),
+            phase => Some(phase),
         };
         Self(snapshot.stacks.iter().map(|(_, frames)| phase(frames)).collect())
     }
 
-    /// The phase of a stack; `None` where none was recorded.
+    /// Whether the frames of most stacks do not tell.
+    pub(crate) fn are_mostly_unknown(&self) -> bool {
+        self.0.iter().filter(|phase| phase.is_none()).count() * 2 > self.0.len()
+    }
+
+    /// The phase of a stack; `None` where none was recorded, or where its frames do not tell.
     pub fn get(&self, stack: StackId) -> Option<Phase> {
-        if stack == StackId::MISSING { None } else { Some(self.0[stack.index()]) }
+        if stack == StackId::MISSING { None } else { self.0[stack.index()] }
     }
 }
 
@@ -118,6 +134,75 @@ impl Role {
             Self::Other
         }
     }
+}
+
+/// Stacks whose outer frames are missing.
+struct Cut {
+    /// The depth at which all were cut.
+    depth: Option<usize>,
+    /// Whether there are native frames.
+    is_native: bool,
+}
+
+impl Cut {
+    fn new(snapshot: &Snapshot, sites: &Sites) -> Self {
+        /// Fewer stacks may be as deep as each other by chance.
+        const MIN_STACKS: usize = 8;
+        let stacks = || snapshot.stacks.iter().map(|(_, frames)| frames).filter(|frames| !frames.is_empty());
+        let deepest = stacks().map(<[FrameId]>::len).max().unwrap_or(0);
+        let of_depth = || stacks().filter(|frames| frames.len() == deepest);
+        let (all, cut) = (stacks().count(), of_depth().count());
+        // Few of a program's stacks are as deep as its deepest; some lines of a module may be as deep as the cut.
+        let whole = of_depth().filter(|frames| begins_with_root(frames, snapshot)).count();
+        // Where all begin in one place or two, that is where the program was entered.
+        let begins: FxHashSet<FrameId> = of_depth().filter_map(|frames| frames.last().copied()).collect();
+        let is_cut = all >= MIN_STACKS && cut * 3 >= all && whole * 4 <= cut && begins.len() > 2;
+        let is_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
+        Self { depth: is_cut.then_some(deepest), is_native }
+    }
+
+    /// Whether a stack's outer frames are missing.
+    fn holds(&self, frames: &[FrameId], snapshot: &Snapshot, sites: &Sites) -> bool {
+        if frames.is_empty() {
+            return false;
+        }
+        // PyTorch's C++ sources lie in its directories, too.
+        let is_python = |&frame: &FrameId| {
+            sites.owner(frame).is_python() && !snapshot.text(snapshot.frames.get(frame).name).contains("::")
+        };
+        let is_native = || self.is_native && !frames.iter().any(is_python);
+        (self.depth == Some(frames.len()) || is_native()) && !begins_with_root(frames, snapshot)
+    }
+}
+
+/// Whether the outer frames of most stacks are missing.
+pub fn are_stacks_cut(snapshot: &Snapshot, sites: &Sites) -> bool {
+    let cut = Cut::new(snapshot, sites);
+    let stacks = || snapshot.stacks.iter().map(|(_, frames)| frames).filter(|frames| !frames.is_empty());
+    stacks().filter(|frames| cut.holds(frames, snapshot, sites)).count() * 2 > stacks().count()
+}
+
+/// Functions that threads and programs begin with, in C libraries. One of a stripped library has no name.
+const ROOTS: [&str; 10] = [
+    "clone",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "__GI___clone",
+    "__GI___clone3",
+    "start_thread",
+    "execute_native_thread_routine",
+    "_start",
+    "??",
+];
+
+/// Whether the outermost frame is one that a thread or a program begins with.
+fn begins_with_root(frames: &[FrameId], snapshot: &Snapshot) -> bool {
+    let is_root = |frame: &FrameId| {
+        let name = snapshot.text(snapshot.frames.get(*frame).name);
+        ROOTS.contains(&name)
+    };
+    begins_with_module(frames, snapshot) || frames.last().is_some_and(is_root)
 }
 
 /// Stacks that begin within a function, as those of a thread do that runs no Python but what it calls back.

@@ -12,7 +12,7 @@ use super::situation::{Limit, Situation};
 const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
 /// Less than this is never the cause.
-const WORTH_A_WORD_BYTES: u64 = 64 << 20;
+pub(crate) const WORTH_A_WORD_BYTES: u64 = 64 << 20;
 /// So much is worth a word whatever is held.
 const WORTH_A_STEP_BYTES: u64 = 256 << 20;
 

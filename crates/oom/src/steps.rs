@@ -4,7 +4,9 @@ use highwater_allocator::settings::VARIABLE;
 use highwater_driver::context;
 use highwater_units::{counted, size};
 
-use super::diagnosis::{Cause, Diagnosis, is_fragmented, nearly_enough, outside_beyond_context, untold_beyond_context};
+use super::diagnosis::{
+    Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, nearly_enough, outside_beyond_context, untold_beyond_context,
+};
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
@@ -216,7 +218,7 @@ fn reserve(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 
 fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let total = situation.others_total_bytes();
-    if situation.is_limited() || total < 64 << 20 || situation.others.is_empty() {
+    if situation.is_limited() || total < WORTH_A_WORD_BYTES || situation.others.is_empty() {
         return None;
     }
     let mut named: Vec<String> = situation
@@ -301,7 +303,7 @@ fn settings_variable(situation: &Situation) -> &'static str {
 fn private_pools(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     let bytes = situation.private_bytes;
     // An engine's pools are its own business: it has flags for them.
-    if bytes < 64 << 20 || situation.engine.is_some() {
+    if bytes < WORTH_A_WORD_BYTES || situation.engine.is_some() {
         return None;
     }
     let step = Step::new(

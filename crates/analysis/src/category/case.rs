@@ -100,7 +100,8 @@ impl<'a> Case<'a> {
     /// Whether it outlives the backward pass that made it, and a later one frees it.
     pub(crate) fn is_saved_again(&self) -> bool {
         // What goes after the last that a pass makes may be cleared by the program, where frees do not tell.
-        let freed = self.course.pass_at(self.freed).filter(|pass| self.freed < pass.sure_end);
+        let is_passed = |pass: &&Pass| self.freed < pass.sure_end && !self.course.clears(self.freed);
+        let freed = self.course.pass_at(self.freed).filter(is_passed);
         self.own.zip(freed).is_some_and(|(own, freed)| own.start < freed.start)
     }
 
@@ -170,12 +171,14 @@ impl<'a> Case<'a> {
         self.course.modules_between(self.alloc, self.course.entries) > BEHIND_OUTPUT
     }
 
-    /// Whether autograd runs, and it has a gradient's size, was there before the recording, and neither stays nor is freed by backward.
+    /// Whether autograd runs, and it has a gradient's size, was there before the recording, and neither stays nor is freed by backward, nor
+    /// outlives a pass that makes such gradients.
     pub(crate) fn is_cleared(&self) -> bool {
         self.trains()
             && self.is_before
             && !self.stays()
             && !self.is_saved()
+            && !self.pairing.replaced.contains(&self.row)
             && (self.pairing.is_parameter_size(self.size_bytes) || self.pairing.is_left_by_passes(self.size_bytes))
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Course {
     pub(crate) entries: u32,
     /// Backward passes in an iteration: more than one where gradients accumulate, or several losses take turns.
     pub(crate) period: usize,
+    /// Entries that free blocks as gradients are cleared, in order.
+    pub(crate) cleared: Vec<u32>,
     /// Bytes that the model is fed in an iteration before it learns from them, where it collects them.
     pub(crate) collected_bytes: Option<u64>,
 }
@@ -168,6 +170,11 @@ impl Course {
     pub(crate) fn pass_at(&self, entry: u32) -> Option<&Pass> {
         let after = self.passes.partition_point(|pass| pass.start <= entry);
         self.passes[..after].last().filter(|pass| pass.contains(entry))
+    }
+
+    /// Whether an entry frees a block as gradients are cleared: another thread may do so while a pass runs.
+    pub(crate) fn clears(&self, entry: u32) -> bool {
+        self.cleared.binary_search(&entry).is_ok()
     }
 
     /// Whether a pass ran out of memory: what it leaves may be anything.

@@ -65,6 +65,45 @@ impl Kept {
     }
 }
 
+/// Parameters whose gradients a pass leaves joined in a few blocks, as replicas send them to the first device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Joined {
+    counts: FxHashMap<u64, usize>,
+    states: usize,
+}
+
+impl Joined {
+    /// By the numbers of blocks of each size, none of a gradient: with one of these numbers of states for each parameter, the parameters
+    /// have the bytes that a pass leaves.
+    pub(super) fn new(there: &FxHashMap<u64, usize>, gradient_bytes: u64, states: RangeInclusive<usize>) -> Self {
+        /// The bytes of buffers, of alignment, and of a layer that no loss reaches: one part of so many.
+        const PART: u64 = 50;
+        /// Sizes that show it: fewer may be chance.
+        const MIN_SIZES: usize = 4;
+        let trained = |states: usize| -> FxHashMap<u64, usize> {
+            let counts = there.iter().map(|(&size, &count)| (size, count / (states + 1)));
+            counts.filter(|row| row.1 > 0).collect()
+        };
+        let bytes = |counts: &FxHashMap<u64, usize>| {
+            counts.iter().map(|(&size, &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add)
+        };
+        let fits = |counts: &FxHashMap<u64, usize>| {
+            counts.len() >= MIN_SIZES && bytes(counts).abs_diff(gradient_bytes) <= gradient_bytes / PART
+        };
+        let of = states.rev().map(|states| Self { counts: trained(states), states });
+        of.into_iter().find(|joined| fits(&joined.counts)).unwrap_or_default()
+    }
+
+    /// Blocks that the optimizer keeps for each; `None` if there are none such.
+    pub(super) fn states(&self) -> Option<usize> {
+        (!self.counts.is_empty()).then_some(self.states)
+    }
+
+    pub(super) fn count(&self, size_bytes: u64) -> usize {
+        self.counts.get(&size_bytes).copied().unwrap_or(0)
+    }
+}
+
 /// How many parameters of a size are trained, if each has so many blocks, itself among them. Frozen ones may be among the blocks;
 /// then what the optimizer makes in a step tells, which is one block or a few for each.
 fn trained(seen: Seen, each: usize) -> usize {
@@ -150,6 +189,16 @@ mod tests {
         assert_eq!((kept.states, kept.gradients_stay), (Some(1), true));
         assert_eq!([64, 32, 16].map(|size| kept.count(size)), [10, 1, 2]);
         assert_eq!(Kept::by_name(&[(64, 1), (32, 5)].into_iter().collect(), 2..=3), Kept::default());
+    }
+
+    #[test]
+    fn joined_gradients_have_the_bytes_of_the_parameters() {
+        let there: FxHashMap<u64, usize> = [(6400, 20), (3200, 2), (64, 60), (128, 2)].into_iter().collect();
+        let joined = Joined::new(&there, 6400 * 10 + 3200 + 128 + 64 * 20, 0..=1);
+        assert_eq!(joined.states(), Some(1));
+        assert_eq!([6400, 3200, 128, 12].map(|size| joined.count(size)), [10, 1, 1, 0]);
+        assert_eq!(Joined::new(&there, 6400 * 15, 0..=1).states(), None);
+        assert_eq!(Joined::new(&there, 0, 0..=1).states(), None);
     }
 
     #[test]

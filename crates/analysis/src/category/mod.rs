@@ -35,12 +35,12 @@ mod unfinished;
 mod young;
 
 use highwater_allocator::TorchVersion;
-use highwater_snapshot::{EntryTable, Snapshot, StackId, StringId};
+use highwater_snapshot::{Action, EntryTable, Snapshot, StackId, StringId};
 
 pub use rules::{RULES, Rule};
 
 use crate::iteration::Iterations;
-use crate::lifetime::{Lifetime, Lifetimes};
+use crate::lifetime::{Lifetime, Lifetimes, number};
 use crate::recorded_settings::recorded_settings;
 use crate::scope::Scope;
 use crate::torch_version::torch_version;
@@ -192,6 +192,12 @@ impl Categories {
             None => Course::new(entries, iterations.rows.len(), |row| stacks.get(entries.stacks()[row]), frees_tell),
         };
         course.called_again = called_again;
+        if bare.is_none() && frees_tell {
+            let frees = entries.actions().iter().zip(entries.stacks()).enumerate();
+            let cleared = frees
+                .filter(|(_, (action, stack))| **action == Action::FREE_REQUESTED && stacks.clears_gradients(**stack));
+            course.cleared = cleared.map(|(row, _)| number(row)).collect();
+        }
         course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes);
         let shows = shows_engine(snapshot, lifetimes, stacks);
         let told = |row: usize| {
@@ -211,6 +217,7 @@ impl Categories {
             regions: regions(snapshot, device),
             keeps: keeps(snapshot, scopes),
             sparse: sparse(snapshot, scopes),
+            constructs_state: constructs_state(snapshot, scopes),
             settings: recorded_settings(
                 snapshot,
                 torch_version(snapshot).rules().first().copied().unwrap_or(TorchVersion::NEWEST),
@@ -275,11 +282,26 @@ const OPTIMIZERS: [(&str, usize, usize); 12] = [
     ("SparseAdam", 2, 2),
 ];
 
+/// The optimizer that makes its state when it is constructed, in the order of the parameters; the others do so in their first step.
+///
+/// # Source
+/// PyTorch v2.11, `torch/optim/adagrad.py`, `__init__`.
+const CONSTRUCTS_STATE: &str = "Adagrad";
+
+/// The names of the optimizers whose steps are annotated.
+fn optimizers<'a>(snapshot: &'a Snapshot, scopes: &'a [Scope]) -> impl Iterator<Item = &'a str> {
+    let name = |scope: &Scope| snapshot.text(scope.name).strip_prefix("Optimizer.step#")?.strip_suffix(".step");
+    scopes.iter().filter_map(name)
+}
+
+fn constructs_state(snapshot: &Snapshot, scopes: &[Scope]) -> bool {
+    let mut names = optimizers(snapshot, scopes).peekable();
+    names.peek().is_some() && names.all(|name| name == CONSTRUCTS_STATE)
+}
+
 /// What the annotations of steps tell of the blocks that are kept for each parameter.
 fn keeps(snapshot: &Snapshot, scopes: &[Scope]) -> Keeps {
-    let mut names = scopes
-        .iter()
-        .filter_map(|scope| snapshot.text(scope.name).strip_prefix("Optimizer.step#")?.strip_suffix(".step"));
+    let mut names = optimizers(snapshot, scopes);
     let Some(first) = names.next() else { return Keeps::Untold };
     if names.any(|other| other != first) {
         return Keeps::Several;

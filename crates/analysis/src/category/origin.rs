@@ -173,6 +173,8 @@ struct Said {
     makes_state: bool,
     /// It runs what follows without gradients, as a decorator.
     without_grad: bool,
+    /// It clears gradients.
+    clears: bool,
 }
 
 impl Said {
@@ -185,6 +187,7 @@ impl Said {
             makes_parameter: name == "materialize" && origin == Some(Origin::Build),
             is_constructor: name == "__init__",
             is_of_library: filename.replace('\\', "/").contains("torch/"),
+            clears: name == "zero_grad",
             makes_state: INITIALISERS.iter().any(|part| name.contains(part)),
             without_grad: name == "decorate_context"
                 && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
@@ -210,6 +213,10 @@ pub(crate) struct StackOrigins {
     makes_state: Vec<bool>,
     /// By stack, whether nothing but a constructor of the program's says that modules are built.
     in_constructor: Vec<bool>,
+    /// By stack, whether a module runs, and none but PyTorch's own does.
+    in_own_modules: Vec<bool>,
+    /// By stack, whether gradients are cleared.
+    clears: Vec<bool>,
 }
 
 impl StackOrigins {
@@ -231,18 +238,22 @@ impl StackOrigins {
                 without_grad: Vec::new(),
                 makes_state: Vec::new(),
                 in_constructor: Vec::new(),
+                in_own_modules: Vec::new(),
+                clears: Vec::new(),
             };
         }
         // The machinery that captures native frames stands in every stack that it captured.
         let are_native = snapshot.frames.iter().any(|(id, _)| sites.owner(id) == Owner::Unwinding);
         let origins = snapshot.stacks.iter().map(|(id, frames)| {
-            let phase = phases.get(id).unwrap_or(Phase::Forward);
+            let phase = phases.get(id);
             let is_python = |frame: &FrameId| sites.owner(*frame).is_python();
             // An engine's thread has native frames where others have: none at all is a stack that was not recorded.
-            if are_native && frames.is_empty() {
-                return Origin::Untold;
+            match phase {
+                Some(phase) if !(are_native && frames.is_empty()) => {
+                    of_stack(&sites.running(frames), phase, frames.iter().any(is_python), &said)
+                }
+                _ => Origin::Untold,
             }
-            of_stack(&sites.running(frames), phase, frames.iter().any(is_python), &said)
         });
         let origins = origins.collect();
         let without_grad = snapshot.stacks.iter().map(|(_, frames)| {
@@ -259,7 +270,18 @@ impl StackOrigins {
             innermost.is_some_and(|said| said.is_constructor && !said.is_of_library)
         };
         let in_constructor = snapshot.stacks.iter().map(|(_, frames)| in_constructor(&sites.running(frames))).collect();
-        Self { origins, are_native, places: places(snapshot, sites), without_grad, makes_state, in_constructor }
+        let is_call = |frame: &FrameId| said[frame.index()].origin == Some(Origin::Module);
+        let in_own_modules = |frames: &[FrameId]| {
+            frames.iter().rposition(is_call).is_some_and(|outer| {
+                let inside = frames[..outer].iter().map(|&frame| sites.owner(frame));
+                inside.filter(|owner| owner.is_python()).all(|owner| owner == Owner::Torch)
+            })
+        };
+        let in_own_modules = snapshot.stacks.iter().map(|(_, frames)| in_own_modules(frames)).collect();
+        let places = places(snapshot, sites);
+        let clears = |frame: &FrameId| said[frame.index()].clears;
+        let clears = snapshot.stacks.iter().map(|(_, frames)| frames.iter().any(clears)).collect();
+        Self { origins, are_native, places, without_grad, makes_state, in_constructor, in_own_modules, clears }
     }
 
     /// That of a stack; untold if none was recorded.
@@ -287,6 +309,16 @@ impl StackOrigins {
     /// Whether nothing but a constructor of the program's says that modules are built: of a module, or of any other class.
     pub(crate) fn is_in_constructor(&self, stack: StackId) -> bool {
         self.in_constructor.get(stack.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether a module runs, and none but PyTorch's own does: these keep no cache.
+    pub(crate) fn is_in_own_modules(&self, stack: StackId) -> bool {
+        self.in_own_modules.get(stack.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether gradients are cleared.
+    pub(crate) fn clears_gradients(&self, stack: StackId) -> bool {
+        self.clears.get(stack.index()).copied().unwrap_or(false)
     }
 
     /// Whether stacks have native frames, too.

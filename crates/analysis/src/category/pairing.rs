@@ -16,9 +16,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::fed::Fed;
 use super::before::{Ground, Region};
-use super::course::{Course, is_backward};
+use super::course::{Course, Pass, is_backward};
 use super::flat::{self, Standing};
-use super::kept::{Kept, Seen};
+use super::kept::{Joined, Kept, Seen};
 use super::origin::{Origin, StackOrigins};
 use super::rows;
 use super::unfinished::Unfinished;
@@ -64,6 +64,8 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows among these that may as well be the other of the two.
     pub(crate) in_doubt: FxHashSet<usize>,
+    /// Rows from before the recording that a pass finds which leaves gradients of their size, and that are freed after it: these are none.
+    pub(crate) replaced: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
     /// Rows of flat blocks: of the gradients of all parameters, and of what the optimizer keeps for all.
@@ -174,6 +176,8 @@ pub(crate) struct Memory<'a> {
     pub(crate) keeps: Keeps,
     /// The same of optimizers that get sparse gradients, least first: one of these numbers.
     pub(crate) sparse: Vec<usize>,
+    /// Whether the optimizer makes its state when it is constructed: right behind the parameters, in their order.
+    pub(crate) constructs_state: bool,
     /// Of the allocator.
     pub(crate) settings: Settings,
 }
@@ -261,6 +265,44 @@ impl<T> Known<'_, T> {
         kept
     }
 
+    /// Whether the stacks of most recorded allocations do not tell what they were made for.
+    fn is_mostly_untold(&self) -> bool
+    where
+        T: Fn(usize) -> Origin,
+    {
+        let first = self.lifetimes.before_recording;
+        let rows = first..self.lifetimes.rows.len();
+        let untold = rows.clone().filter(|&row| (self.told)(row) == Origin::Untold).count();
+        untold * 2 > rows.len()
+    }
+
+    /// Trained parameters whose gradients a pass leaves joined in blocks that are as large as no parameter.
+    fn joined(&self, there: &FxHashMap<u64, usize>, gradient_bytes: u64) -> Joined {
+        let Keeps::Told { least, most } = self.memory.keeps else { return Joined::default() };
+        let is_gradient = |size: &u64| self.of_size.get(size).is_some_and(|of| of.gradients > 0 && *size >= MIN_LEFT);
+        if there.keys().any(is_gradient) {
+            return Joined::default();
+        }
+        let may_be = |size: u64| !WORKSPACES.contains(&size) && size > NUMBER && !self.is_left(size);
+        let blocks = there.iter().map(|(&size, &count)| (size, count)).filter(|row| may_be(row.0));
+        Joined::new(&blocks.collect(), gradient_bytes, least..=most)
+    }
+
+    /// Counts what was there before the recording and is freed as gradients are cleared: a recording may begin when the first of them are
+    /// there.
+    fn count_cleared(&mut self) {
+        let mut cleared: FxHashMap<u64, usize> = FxHashMap::default();
+        for lifetime in &self.lifetimes.rows[..self.lifetimes.before_recording] {
+            if lifetime.block().is_none() && self.stacks.clears_gradients(lifetime.stack) {
+                *cleared.entry(lifetime.requested_bytes).or_default() += 1;
+            }
+        }
+        for (size, count) in cleared {
+            let of = self.of_size.entry(size).or_default();
+            of.gradients = of.gradients.max(count);
+        }
+    }
+
     /// The segment that begins with a block from before the recording, and is too small for another like it.
     fn own_segment(&self, lifetime: &Lifetime) -> Option<(u64, u64)> {
         let regions = &self.memory.regions;
@@ -334,8 +376,12 @@ impl Pairing {
             known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)
         });
         pairing.find_caches(&known);
-        pairing.find_before(&mut known);
-        pairing.find_flat(&known);
+        pairing.find_replaced(&known);
+        // What is not seen to be trained may be: of a recording whose stacks were cut, nothing is said of what came before.
+        if !known.is_mostly_untold() {
+            pairing.find_before(&mut known);
+            pairing.find_flat(&known);
+        }
         pairing.find_workspaces(&known);
         let is_left = |&(&size, of): &(&u64, &OfSize)| size >= MIN_LEFT && of.gradients > 0;
         pairing.left_by_passes.extend(known.of_size.iter().filter(is_left).map(|(&size, _)| size));
@@ -432,7 +478,8 @@ impl Pairing {
                     }
                     let Some(pass) = whole.filter(|pass| freed >= pass.sure_end) else { continue };
                     // What a later pass frees are gradients of gradients.
-                    if course.pass_at(freed).is_none_or(|last| last.start == pass.start || freed >= last.sure_end) {
+                    let is_own = |last: &Pass| last.start == pass.start || freed >= last.sure_end;
+                    if course.pass_at(freed).is_none_or(is_own) || course.clears(freed) {
                         known.of_size.entry(size).or_default().spans.push((alloc, freed));
                     }
                     if in_pass.0 != pass.start {
@@ -476,6 +523,7 @@ impl Pairing {
         for of in known.of_size.values_mut() {
             of.gradients = most_at_once(&of.spans);
         }
+        known.count_cleared();
         // What was there before and stays comes first.
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
         for (row, lifetime) in known.lifetimes.rows[..known.lifetimes.before_recording].iter().enumerate() {
@@ -546,13 +594,33 @@ impl Pairing {
         }
     }
 
+    /// What was there before the recording, outlives the first pass, which leaves as large gradients, and is freed: what the program
+    /// replaces, such as parameters.
+    fn find_replaced<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        // What is cleared is a gradient all the same: of another model, or of a pass that had begun.
+        let is_cleared = |lifetime: &Lifetime| known.stacks.clears_gradients(lifetime.stack);
+        let Some(pass) = known.course.passes.first().filter(|_| known.course.frees_tell) else { return };
+        let leaves = |size: u64| {
+            let spans = known.of_size.get(&size).map(|of| &of.spans);
+            spans.is_some_and(|spans| spans.first().is_some_and(|&(alloc, _)| pass.contains(alloc)))
+        };
+        let rows = known.lifetimes.rows[..known.lifetimes.before_recording].iter().enumerate();
+        let replaced = rows.filter(|&(row, lifetime)| {
+            let freed = known.course.freed(lifetime);
+            (known.told)(row) == Origin::Untold
+                && freed < known.course.entries
+                && freed >= pass.end
+                && !is_cleared(lifetime)
+                && leaves(lifetime.requested_bytes)
+        });
+        self.replaced.extend(replaced.map(|(row, _)| row));
+    }
+
     /// Lines that make blocks of a size in several iterations, or without autograd between calls of the model, of which none is freed:
     /// the program's, and one or two of modules in a program that trains.
     fn find_keeping<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         /// Fewer may be what comes next.
         const MIN_KEPT: usize = 3;
-        /// Lines of modules that make what the program collects; a graph that is kept has more.
-        const MOST_OUTPUTS: usize = 2;
         let course = known.course;
         let trains = !course.passes.is_empty();
         // The line and the size, and whether it is a module's.
@@ -596,7 +664,7 @@ impl Pairing {
         }
         let keeping = || staying.iter().filter(|(_, line, _)| kept.contains_key(line));
         let outputs: FxHashSet<(StackId, u64)> = keeping().filter(|row| row.2).map(|row| row.1).collect();
-        let are_outputs = outputs.len() <= MOST_OUTPUTS;
+        let are_outputs = outputs.len() <= caches::MOST_OUTPUTS;
         self.keeping.extend(keeping().filter(|row| are_outputs || !row.2).map(|row| row.0));
     }
 

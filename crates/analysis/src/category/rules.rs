@@ -301,7 +301,8 @@ pub const RULES: &[Rule] = &[
         "collected-output",
         &[Module, Compiled],
         "allocated by a module at a line that makes one in each of several iterations, of which none is freed, in a call that saves nothing \
-         for a backward pass: an output that the program collects",
+         for a backward pass; or without a history, one of several of one size that PyTorch's own modules made at one line: an output that \
+         the program collects",
         |case| case.is_of_keeping_place() && case.is_of_evaluation(),
     ),
     rule(
@@ -404,8 +405,8 @@ pub const RULES: &[Rule] = &[
         Gradient,
         "cleared-before",
         &[Untold],
-        "allocated before the recording, as large as a parameter or as blocks that backward passes leave, and freed outside these \
-         passes",
+        "allocated before the recording, as large as a parameter or as blocks that backward passes leave, freed outside these \
+         passes, and not after one that leaves such blocks",
         |case| case.is_cleared(),
     ),
     rule(Temporary, "program-scratch", &[Program], "allocated by the program, and freed", |case| !case.stays()),

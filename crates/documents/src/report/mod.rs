@@ -13,6 +13,7 @@ use highwater_analysis::category::Category;
 use highwater_analysis::device::{Cause, DeviceAnalysis, Recorded};
 use highwater_analysis::fragmentation::Fragmentation;
 use highwater_analysis::outline::Seen;
+use highwater_analysis::phase::are_stacks_cut;
 use highwater_analysis::timeline::Totals;
 use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, findings_beside};
@@ -452,7 +453,11 @@ fn device_view<'a>(
 }
 
 /// Why at least a twentieth of live memory has no category.
-fn unknown_because(device: &DeviceAnalysis<'_>, categories: &CategoriesView) -> Option<&'static str> {
+fn unknown_because(
+    analysis: &Analysis<'_>,
+    device: &DeviceAnalysis<'_>,
+    categories: &CategoriesView,
+) -> Option<&'static str> {
     let all = categories.named().iter().map(|&(_, bytes)| bytes).fold(0, u64::saturating_add);
     if categories.unknown <= all / 20 {
         return None;
@@ -460,6 +465,8 @@ fn unknown_because(device: &DeviceAnalysis<'_>, categories: &CategoriesView) -> 
     Some(if !device.has_history() {
         "no history was recorded, so only the stacks of blocks show their purpose, and blocks allocated before the \
          recording have none"
+    } else if are_stacks_cut(analysis.snapshot, &analysis.sites) {
+        "stacks were cut at a depth, and the outer frames that show the purpose of a block are missing"
     } else if !device.recorded.from_start {
         "it was allocated before the recording, and its sizes, addresses and end do not show its category"
     } else {
@@ -493,7 +500,7 @@ fn at_peak<'a>(analysis: &Analysis<'a>, device: &DeviceAnalysis<'a>) -> AtPeakVi
         active_bytes: totals.active_bytes,
         reserved_bytes: totals.reserved_bytes,
         categories,
-        unknown_because: unknown_because(device, &categories),
+        unknown_because: unknown_because(analysis, device, &categories),
         call_sites: device
             .counted_by_site(entry, analysis.snapshot, &analysis.sites)
             .iter()

@@ -369,6 +369,33 @@ fn stacks_that_are_cut_break_no_invariant_and_show_no_leak_that_is_none() {
     }
 }
 
+/// Without their outer frames, stacks of C++ show neither autograd nor modules.
+#[test]
+fn what_stacks_that_are_cut_do_not_show_is_unknown() {
+    for name in ["listed_pass_late", "stops_mid_late", "conv_late", "lm_late", "half_back_one", "generate_state"] {
+        let path = testdata("wild").join(name);
+        let truth = Truth::open(&path.with_extension("truth.json.gz"));
+        let snapshot = Snapshot::open(path.with_extension("pickle.gz")).unwrap();
+        for depth in [4, 16] {
+            let snapshot = cut_to(&snapshot, depth);
+            let analysis = analyse(&snapshot);
+            for (label, time_us, blocks) in truth.marks() {
+                let score = score(&snapshot, &analysis.devices[0], time_us, &blocks);
+                let wrong = score.all - score.right - score.unknown;
+                assert!(
+                    wrong * 20 <= score.all,
+                    "{name} cut to {depth}, {label}: {wrong} of {}, {:?}",
+                    score.all,
+                    score.wrong
+                );
+            }
+            let iterations = &analysis.devices[0].iterations.rows;
+            let steps = truth.0["facts"]["recorded_steps"].as_u64().unwrap_or(0);
+            assert!(iterations.len() as u64 <= steps, "{name} cut to {depth}: {} iterations", iterations.len());
+        }
+    }
+}
+
 #[test]
 fn a_device_without_a_trace_is_told_by_its_blocks_alone() {
     let path = testdata("wild").join("two_gpus_late.pickle.gz");

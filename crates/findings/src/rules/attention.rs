@@ -108,6 +108,8 @@ struct Calls {
     named: StackSet,
     /// Stacks that end in the function itself, with nothing of a library's Python below it.
     direct: Vec<bool>,
+    /// Of compiled code in a function that is called attention, the line that it was made from.
+    compiled: Vec<Option<FrameId>>,
     /// Operators are named.
     has_operators: bool,
 }
@@ -132,6 +134,14 @@ impl Calls {
             .iter()
             .map(|(_, stack)| innermost(stack).is_some_and(|frame| !frames[frame.index()].is_inner));
         let direct: Vec<bool> = direct.collect();
+        let compiled = snapshot.stacks.iter().map(|(_, stack)| {
+            let sites = &evidence.analysis.sites;
+            let runs = innermost(stack).filter(|&frame| sites.owner(frame) == Owner::Generated)?;
+            let at = stack.iter().position(|&frame| frame == runs)?;
+            let noted = stack.get(at + 1).copied().filter(|&frame| sites.owner(frame) == Owner::User)?;
+            is_attention(snapshot.text(snapshot.frames.get(noted).name), "").then_some(noted)
+        });
+        let compiled = compiled.collect();
         let is_softmax = |name: &str, _: &str| {
             name.contains("softmax") && !["log_softmax", "logsoftmax", "ackward"].iter().any(|no| name.contains(no))
         };
@@ -142,12 +152,18 @@ impl Calls {
             products: evidence.stacks_with(|name, _| name.contains("bmm") || name.contains("baddbmm")),
             named: evidence.stacks_with(is_attention),
             direct,
+            compiled,
             has_operators: frames.iter().any(|frame| frame.is_operator),
         }
     }
 
     fn is_direct(&self, stack: StackId) -> bool {
         stack.is_recorded() && self.direct.get(stack.index()).copied().unwrap_or(false)
+    }
+
+    /// The line in a function that is called attention, if its code was compiled.
+    fn compiled(&self, stack: StackId) -> Option<FrameId> {
+        if stack.is_recorded() { self.compiled.get(stack.index()).copied().flatten() } else { None }
     }
 
     fn of(&self, stack: StackId) -> Option<Caller> {
@@ -233,6 +249,9 @@ fn attentions(evidence: &Evidence<'_>, calls: &Calls) -> FxHashMap<Caller, FxHas
 
 /// Whether a block is the weights of attention.
 fn attends(calls: &Calls, made: &[&Lifetime], at: usize) -> bool {
+    if calls.compiled(made[at].stack).is_some() {
+        return is_compiled(calls, made, at);
+    }
     let bytes = made[at].requested_bytes;
     let before = &made[at.saturating_sub(AROUND)..at];
     let after = &made[at + 1..(at + 1 + AROUND).min(made.len())];
@@ -254,6 +273,21 @@ fn attends(calls: &Calls, made: &[&Lifetime], at: usize) -> bool {
         return has_scores && has_result;
     }
     is_masked(calls, made, at)
+}
+
+/// Whether a function that is called attention makes blocks of this size at several lines, with none larger between them, and right after
+/// the last of them a smaller one at yet another line: scores, weights and their product with the values. Compiled kernels have no names
+/// in stacks, and a fused one makes its result and its statistics at one line.
+fn is_compiled(calls: &Calls, made: &[&Lifetime], at: usize) -> bool {
+    let (bytes, first) = (made[at].requested_bytes, calls.compiled(made[at].stack));
+    let next = &made[at + 1..(at + 1 + AROUND).min(made.len())];
+    let line = |lifetime: &&Lifetime| calls.compiled(lifetime.stack);
+    let is_alike = |l: &&Lifetime| l.requested_bytes == bytes;
+    // The next layer begins at the first line.
+    let ends = |l: &&Lifetime| l.requested_bytes > bytes || line(l).is_none() || (is_alike(l) && line(l) == first);
+    let end = next.iter().position(ends).unwrap_or(next.len());
+    let Some(last) = next[..end].iter().rposition(is_alike) else { return false };
+    next[..end].get(last + 1).is_some_and(|result| line(result) != line(&next[last]))
 }
 
 /// Whether the caller makes scores, a mask over pairs of positions, masked scores and weights, all by itself and one after the

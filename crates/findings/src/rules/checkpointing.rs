@@ -206,9 +206,12 @@ impl Call {
     }
 
     fn of(below: &Below, times: u64, is_whole: bool) -> Option<Self> {
-        let of_one = below.by_stack.values().map(|&(count, bytes)| bytes / count.max(1) * (count / times));
-        let each_bytes = of_one.fold(0, u64::saturating_add);
-        let begun = below.bytes.saturating_sub(each_bytes.saturating_mul(times));
+        let each = |&(count, bytes): &(u64, u64)| bytes / count.max(1);
+        let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(0, u64::saturating_add);
+        let of_stack = || below.by_stack.values();
+        let each_bytes = sum(&mut of_stack().map(|of| each(of).saturating_mul(of.0 / times)));
+        // By count: blocks of one line that are rounded differently leave a few bytes, which are no call.
+        let begun = sum(&mut of_stack().map(|of| each(of).saturating_mul(of.0 % times)));
         Some(Self {
             frame: below.frame?,
             from: below.from,

@@ -10,10 +10,15 @@ use highwater_snapshot::StackId;
 use highwater_units::size;
 use rustc_hash::FxHashMap;
 
+use super::growing::gcd;
 use super::{Evidence, Finding, Severity};
 
 /// Fewer may be what one call has made.
 const MIN_COUNT: usize = 5;
+/// So many copies of weights are more than a model, its average and a teacher.
+const MIN_COPIES: usize = 3;
+/// Of so many sizes: fewer may be chance.
+const MIN_SIZES: usize = 3;
 /// Less, in parts of what is alive, is a detail.
 const LEAST_PART: u64 = 20;
 
@@ -26,7 +31,8 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let snapshot = evidence.analysis.snapshot;
     let (mut made, mut kept) = (FxHashMap::<Site, Made>::default(), FxHashMap::<u64, usize>::default());
-    for (row, lifetime) in evidence.rows() {
+    // What an entry of the state has freed has the stack of its free.
+    for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| lifetime.block().is_some()) {
         let bytes = lifetime.requested_bytes;
         if is_kept_by_design(device.decided(row).category) || snapshot.stacks.get(lifetime.stack).is_empty() {
             *kept.entry(bytes).or_default() += 1;
@@ -40,18 +46,26 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     let all = made.values().map(Made::bytes).fold(0, u64::saturating_add);
     let in_all = most.bytes();
     // One result of each call, or several of one size each.
-    let &count = most.counts.values().next()?;
-    let is_even = most.counts.values().all(|&other| other == count);
+    let times = most.counts.values().fold(0, |times, &count| gcd(count, times));
+    let is_even = most.counts.values().all(|&count| count == times);
+    // Copies of a model: every size is one of its weights, and not all of those come as often.
+    let are_weights = most.counts.len() >= MIN_SIZES && most.counts.keys().all(|bytes| kept.contains_key(bytes));
+    let are_copies = are_weights && times >= MIN_COPIES && most.counts.keys().any(|bytes| kept[bytes] % times != 0);
     // The weights of a layer come once for each.
-    let is_of_layers = kept.values().any(|parameters| parameters % count == 0);
+    let is_of_layers = kept.values().any(|parameters| parameters % times == 0);
+    let are_results = times >= MIN_COUNT && is_even && !is_of_layers;
     let is_constructed = || {
         let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));
         frames.map(|&frame| snapshot.text(snapshot.frames.get(frame).name)).any(|name| name.ends_with("__init__"))
     };
     let is_detail = in_all < evidence.peak.bytes / LEAST_PART || all - in_all > in_all / 2;
-    if count < MIN_COUNT || !is_even || is_of_layers || is_detail || is_constructed() {
+    if !(are_copies || are_results) || is_detail || is_constructed() {
         return None;
     }
+    if are_copies {
+        return Some(copies(evidence, site, (times, most.counts.len(), in_all)));
+    }
+    let count = times;
     let title = match most.counts.len() {
         1 => format!("{count} blocks of equal size from one line are alive at once: {}", size(in_all)),
         sizes => format!("{count} blocks of each of {sizes} sizes from one line are alive at once: {}", size(in_all)),
@@ -71,6 +85,18 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     let change = "collect numbers (`.item()`) or copies on the host (`.cpu()`), and limit how many tensors stay on \
      the GPU";
     Some(Finding::new("collected-results", Severity::Info, title, detail).change(change))
+}
+
+/// So many copies of weights, of so many sizes, of so many bytes.
+fn copies(evidence: &Evidence<'_>, site: Site, (times, sizes, bytes): (usize, usize, u64)) -> Finding {
+    let title = format!("{times} copies of the weights from one line are alive at once: {}", size(bytes));
+    let detail = format!(
+        "allocated at {}: blocks of {sizes} sizes, each a size of the model's weights, and of each {times} blocks or a multiple",
+        place(evidence.analysis, site)
+    );
+    let change =
+        "keep copies of the weights on the host (`v.detach().cpu()`) or in a file, or free the earlier copy first";
+    Finding::new("collected-results", Severity::Info, title, detail).change(change)
 }
 
 /// What one line has made that is alive.

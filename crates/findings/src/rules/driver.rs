@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use highwater_outside::{Event, Line, Moment, NvmlSample, OwnerTotal, Role, Timeline};
 use highwater_units::{counted, size};
 
-use super::{Evidence, Finding, Severity};
+use super::{Evidence, Finding, LEAST_WORTH_BYTES, Severity};
 
-/// Less is not worth a word.
-const WORTH_BYTES: u64 = 64 << 20;
-/// Nor is less of another allocator, which any program may have for a while.
+/// Less of another allocator is not worth a word, which any program may have for a while.
 const WORTH_ALLOCATOR_BYTES: u64 = 256 << 20;
 /// Pinned memory from which on a host may miss it.
 const WORTH_PINNED_BYTES: u64 = 4 << 30;
@@ -70,7 +68,7 @@ fn library<'m>(moment: &'m Moment, name: &str) -> Option<&'m OwnerTotal> {
 /// Several groups, each with a communicator's buffers of its own.
 pub(super) fn communicators(evidence: &Evidence<'_>) -> Option<Finding> {
     let (timeline, moment) = at_peak(evidence)?;
-    let nccl = library(moment, "NCCL").filter(|total| bytes(total) >= WORTH_BYTES)?;
+    let nccl = library(moment, "NCCL").filter(|total| bytes(total) >= LEAST_WORTH_BYTES)?;
     let made = by_line(timeline, nccl, &["ncclCommInit", "ncclCommSplit"]);
     if made.len() < 2 {
         return None;
@@ -91,7 +89,7 @@ pub(super) fn communicators(evidence: &Evidence<'_>) -> Option<Finding> {
 /// cuBLAS handles, of which each brings memory.
 pub(super) fn workspaces(evidence: &Evidence<'_>) -> Option<Finding> {
     let (timeline, moment) = at_peak(evidence)?;
-    let cublas = library(moment, "cuBLAS").filter(|total| bytes(total) >= WORTH_BYTES)?;
+    let cublas = library(moment, "cuBLAS").filter(|total| bytes(total) >= LEAST_WORTH_BYTES)?;
     let recording = timeline.recording();
     let is_handle = |event: &&Event| {
         event.bytes.unsigned_abs() >= 8 << 20
@@ -210,7 +208,7 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let grown = moments.last()?.owners.iter().filter(|total| total.owner.role == Role::Library).find_map(|total| {
         let of = |moment: &Moment| moment.owners.iter().find(|other| other.owner == total.owner).map_or(0, bytes);
         let sums: Vec<u64> = moments.iter().map(of).collect();
-        let grows = sums.windows(2).all(|pair| pair[0] < pair[1]) && sums[LOOKS - 1] - sums[0] >= WORTH_BYTES;
+        let grows = sums.windows(2).all(|pair| pair[0] < pair[1]) && sums[LOOKS - 1] - sums[0] >= LEAST_WORTH_BYTES;
         grows.then(|| (total, sums[0], sums[LOOKS - 1]))
     });
     let (total, first, last) = grown?;

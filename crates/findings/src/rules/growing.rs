@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use highwater_analysis::callsite::Site;
 use highwater_analysis::growth::{Growth, is_kept_by_design};
+use highwater_analysis::lifetime::Lifetime;
 use highwater_analysis::place::place;
 use highwater_snapshot::StackId;
 use highwater_units::{counted, size};
@@ -65,7 +66,8 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let sites = &evidence.analysis.sites;
     let is_in_module = |stack: StackId| snapshot.stacks.get(stack).iter().any(|&frame| sites.is_module_call(frame));
     let mut groups: FxHashMap<(StackId, u64), usize> = FxHashMap::default();
-    for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| !snapshot.stacks.get(lifetime.stack).is_empty()) {
+    let is_alive = |lifetime: &Lifetime| lifetime.block().is_some() && !snapshot.stacks.get(lifetime.stack).is_empty();
+    for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| is_alive(lifetime)) {
         if !is_kept_by_design(device.decided(row).category) {
             *groups.entry((lifetime.stack, lifetime.requested_bytes)).or_default() += 1;
         }
@@ -103,7 +105,7 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     Some(Finding::new("growth", Severity::Warning, title, detail).change(change))
 }
 
-fn gcd(a: usize, b: usize) -> usize {
+pub(super) fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

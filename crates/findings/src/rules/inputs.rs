@@ -8,7 +8,7 @@ use highwater_units::{counted, percent_of, size};
 use highwater_whatif::counterfactual::Change;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Evidence, Finding, Severity};
+use super::{Evidence, Finding, LEAST_WORTH_BYTES, Severity};
 
 /// Inputs below this share of the peak are not worth a word, in percent.
 const WORTH_PERCENT: u64 = 5;
@@ -113,7 +113,7 @@ pub(super) fn varying_shapes(evidence: &Evidence<'_>) -> Option<Finding> {
     let unused = reserved.saturating_sub(device.timeline.active_peak().bytes);
     // What lay free before the recording began was left by batches that it does not show.
     let unused = unused.min(reserved.saturating_sub(device.timeline.start().reserved_bytes));
-    if device.recorded.is_cut || unused < reserved / 10 || unused < 64 << 20 {
+    if device.recorded.is_cut || unused < reserved / 10 || unused < LEAST_WORTH_BYTES {
         return None;
     }
     let mut by_stack: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();

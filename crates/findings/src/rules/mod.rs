@@ -42,6 +42,9 @@ use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_whatif::parallel;
 
+/// Less memory that lies unused is not worth a word, nor is less that belongs to somebody else.
+const LEAST_WORTH_BYTES: u64 = 64 << 20;
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

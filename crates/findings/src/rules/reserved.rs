@@ -132,10 +132,9 @@ fn pieces(evidence: &Evidence<'_>) -> Pieces {
 
 /// Free memory at the dump that only a CUDA graph or a `MemPool` can use.
 pub(super) fn private_pools(evidence: &Evidence<'_>) -> Option<Finding> {
-    const WORTH_A_WORD: u64 = 64 << 20;
     let device = evidence.device;
     let held = device.fragmentation.private_pool_free_bytes;
-    if held < WORTH_A_WORD || held < device.end.reserved_bytes / 20 {
+    if held < super::LEAST_WORTH_BYTES || held < device.end.reserved_bytes / 20 {
         return None;
     }
     let title = format!("{} is free, but in private pools", size(held));

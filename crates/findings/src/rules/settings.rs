@@ -5,13 +5,10 @@ use highwater_units::size;
 use highwater_whatif::replay::Step;
 use highwater_whatif::{Least, Replayed, Study, is_asynchronous};
 
-use super::{Evidence, Finding, Severity};
+use super::{Evidence, Finding, LEAST_WORTH_BYTES, Severity};
 
 /// Unused memory below this share of what is reserved is not worth the replay, in percent.
 const WORTH_PERCENT: u64 = 10;
-
-/// Nor is less than this.
-const WORTH_BYTES: u64 = 64 << 20;
 
 /// Settings are tried by runs of the whole program: for recordings of more requests, `highwater simulate` does.
 const MOST_REQUESTS: usize = 1_000_000;
@@ -32,7 +29,7 @@ pub(super) fn settings(evidence: &Evidence<'_>) -> Option<Finding> {
     let device = evidence.device;
     let reserved = device.timeline.reserved_peak().bytes;
     let unused = reserved.saturating_sub(device.timeline.active_peak().bytes);
-    let is_small = unused < WORTH_BYTES || unused < reserved / 100 * WORTH_PERCENT;
+    let is_small = unused < LEAST_WORTH_BYTES || unused < reserved / 100 * WORTH_PERCENT;
     let requests = device.lifetimes.rows.len();
     if device.recorded.is_cut || is_small || requests > MOST_REQUESTS || is_asynchronous(evidence.analysis) {
         return None;
@@ -90,7 +87,7 @@ impl Outlook {
 }
 
 fn of_whole(study: &Study, reserved: u64) -> Option<Finding> {
-    let most = |own: u64| own.saturating_sub(WORTH_BYTES.max(own / 100 * WORTH_PERCENT));
+    let most = |own: u64| own.saturating_sub(LEAST_WORTH_BYTES.max(own / 100 * WORTH_PERCENT));
     let Least { conf, bytes, own_bytes } = study.least_reserved(reserved, most)?;
     let saving = own_bytes.saturating_sub(bytes);
     let detail =
@@ -135,7 +132,7 @@ fn begun_anew(own: &Outlook, others: &[(&str, Outlook)], reserved: u64, before: 
 /// How much less is reserved, if that is worth a word.
 fn worth(own_bytes: u64, bytes: u64) -> Option<u64> {
     let saving = own_bytes.saturating_sub(bytes);
-    (saving >= WORTH_BYTES && saving >= own_bytes / 100 * WORTH_PERCENT).then_some(saving)
+    (saving >= LEAST_WORTH_BYTES && saving >= own_bytes / 100 * WORTH_PERCENT).then_some(saving)
 }
 
 fn finding(conf: &str, saving: u64, detail: String) -> Finding {

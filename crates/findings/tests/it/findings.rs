@@ -106,6 +106,16 @@ fn attention_in_full_costs_what_was_measured() {
     assert_found("attention_weights_all", "attention-matrices", 5);
 }
 
+/// Dry runs of this program and of one that calls `F.scaled_dot_product_attention` instead peak at these bytes.
+#[test]
+fn attention_in_full_is_found_in_compiled_code() {
+    let found = findings_of(&analyse(&open("wild/compiled_named_one")));
+    let finding = found.iter().find(|finding| finding.id == "attention-matrices").expect("it is found");
+    let (measured, saving) = (1_369_131_008 - 917_334_016_u64, finding.saving_bytes.expect("a saving"));
+    assert!(saving.abs_diff(measured) <= measured / 5, "{saving} claimed, {measured} measured");
+    assert!(finding.detail.contains("compiled_named.py:9 attention"), "{}", finding.detail);
+}
+
 #[test]
 fn one_hot_rows_cost_what_was_measured() {
     for name in ["one_hot_loss", "one_hot_loss_all", "one_hot_loss_late"] {

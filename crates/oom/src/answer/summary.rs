@@ -3,7 +3,7 @@
 use highwater_units::{counted, percent, size};
 
 use super::{Answer, Subject, because};
-use crate::diagnosis::Cause;
+use crate::diagnosis::{Cause, WORTH_A_WORD_BYTES};
 use crate::log::{Found, MemorySummary};
 use crate::situation::Situation;
 use crate::steps::{Step, record_a_snapshot, steps};
@@ -88,7 +88,7 @@ pub(super) fn explain(found: &Found) -> Option<Answer> {
         ..Situation::default()
     };
     let failed = counted(usize::try_from(summary.ooms).unwrap_or(usize::MAX), "request", "requests");
-    let is_fragmented = unallocated >= (64 << 20).max(reserved / WORTH_A_WORD);
+    let is_fragmented = unallocated >= WORTH_A_WORD_BYTES.max(reserved / WORTH_A_WORD);
     let (cause, text) = if is_fragmented {
         let text = format!(
             "{failed} failed although {} of the {} reserved was not in any tensor ({} now allocated): fragmentation, \

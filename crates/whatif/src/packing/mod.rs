@@ -63,13 +63,6 @@ pub struct Packing {
     pub addresses: Vec<u64>,
 }
 
-impl Packing {
-    /// Whether no allocator at all could need less than `packed_bytes`.
-    pub fn is_proven_optimal(&self) -> bool {
-        self.packed_bytes == self.live_bytes
-    }
-}
-
 /// Places blocks whose whole lives are known, in as little memory as it can find.
 ///
 /// The same input and effort give the same placement. `None` if the intervals have more than 2^62 bytes together, or
@@ -88,7 +81,7 @@ impl Packing {
 /// assert_eq!(packing.live_bytes, 2560);
 /// assert_eq!(packing.live_entry, Some(2));
 /// // The second block is placed where it leaves no hole: above 2048, or at 0.
-/// assert!(packing.is_proven_optimal());
+/// assert_eq!(packing.packed_bytes, packing.live_bytes);
 /// ```
 pub fn pack(intervals: &[Interval], effort: Effort) -> Option<Packing> {
     pack_watched(intervals, effort, &Watch::default())

@@ -37,7 +37,13 @@ impl Run<'_, '_> {
 
     fn carried_on(&self, (earlier, begin): (Range<usize>, usize), name: &str, it: &str) -> Option<WholeStep> {
         let (model, own) = (self.made_in(earlier.clone()), self.made_in(begin..self.failure.entry.index()));
-        let aligned = Aligned::new(model, own, self.place);
+        let mut aligned = Aligned::new(model, own, self.place, |made| made.place);
+        if !aligned.is_at_failure {
+            let near = Aligned::new(model, own, self.near, |made| made.near);
+            if near.is_at_failure && near.pairs.len() >= aligned.pairs.len() {
+                aligned = near;
+            }
+        }
         if own.is_empty() || aligned.pairs.len() * 100 < own.len() * ALIKE_PERCENT {
             return None;
         }
@@ -112,15 +118,15 @@ struct Aligned {
 }
 
 impl Aligned {
-    fn new(model: &[Made], own: &[Made], failed: Place) -> Self {
+    fn new(model: &[Made], own: &[Made], failed: Place, place_of: impl Fn(&Made) -> Place) -> Self {
         let mut pairs = Vec::with_capacity(own.len());
         let mut reached = 0;
         let like = |from: usize, place: Place| {
             let ahead = model.get(from..)?;
-            ahead.iter().take(WINDOW).position(|made| made.place == place).map(|ahead| from + ahead)
+            ahead.iter().take(WINDOW).position(|made| place_of(made) == place).map(|ahead| from + ahead)
         };
         for &made in own {
-            if let Some(at) = like(reached, made.place) {
+            if let Some(at) = like(reached, place_of(&made)) {
                 pairs.push((model[at], made));
                 reached = at + 1;
             }

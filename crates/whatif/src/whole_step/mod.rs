@@ -40,6 +40,9 @@ const SLACK_PERCENT: u64 = 2;
 /// Python frames that tell a place: what is further out may be another call of the same step.
 const FRAMES: usize = 8;
 
+/// As many tell it where the program calls the step from elsewhere.
+const NEAR_FRAMES: usize = 4;
+
 /// On what the answer rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
@@ -122,6 +125,8 @@ struct Made {
     entry: usize,
     stack: StackId,
     place: Place,
+    /// The same by fewer frames.
+    near: Place,
 }
 
 /// Where an allocation was made: the same number for stacks whose innermost frames are the same; `None` without any.
@@ -129,11 +134,17 @@ type Place = Option<u32>;
 
 /// The place of each stack.
 struct Places {
+    /// Python frames that tell it.
+    frames: usize,
     numbers: HashMap<Vec<FrameId>, u32>,
     of_stack: HashMap<StackId, Place>,
 }
 
 impl Places {
+    fn new(frames: usize) -> Self {
+        Self { frames, numbers: HashMap::default(), of_stack: HashMap::default() }
+    }
+
     fn of(&mut self, analysis: &Analysis<'_>, stack: StackId) -> Place {
         if !stack.is_recorded() || stack == StackId::EMPTY {
             return None;
@@ -143,7 +154,7 @@ impl Places {
         }
         let frames = analysis.snapshot.stacks.get(stack);
         let python: Vec<FrameId> =
-            frames.iter().copied().filter(|&frame| analysis.sites.owner(frame).is_python()).take(FRAMES).collect();
+            frames.iter().copied().filter(|&frame| analysis.sites.owner(frame).is_python()).take(self.frames).collect();
         // On autograd's own threads there are only native frames: then all of them count.
         let frames = if python.is_empty() { frames.to_vec() } else { python };
         let next = number(self.numbers.len());
@@ -171,6 +182,7 @@ struct Run<'b, 'a> {
     made: Vec<Made>,
     /// Where the failed request was made.
     place: Place,
+    near: Place,
     /// Live memory.
     live: u64,
     phases: StackPhases,
@@ -184,20 +196,21 @@ impl<'b, 'a> Run<'b, 'a> {
         let mut made: Vec<Made> = rows
             .filter_map(|(row, lifetime)| {
                 let entry = lifetime.alloc().filter(|&entry| entry < failure.entry)?.index();
-                Some(Made { row, entry, stack: device.entries.stacks()[entry], place: None })
+                Some(Made { row, entry, stack: device.entries.stacks()[entry], place: None, near: None })
             })
             .collect();
         made.sort_unstable_by_key(|made| made.entry);
         made.drain(..made.len().saturating_sub(MOST_ALLOCATIONS));
-        let mut places = Places { numbers: HashMap::default(), of_stack: HashMap::default() };
+        let (mut places, mut near) = (Places::new(FRAMES), Places::new(NEAR_FRAMES));
         for made in &mut made {
             made.place = places.of(analysis, made.stack);
+            made.near = near.of(analysis, made.stack);
         }
-        let place = places.of(analysis, failure.stack);
+        let (place, near) = (places.of(analysis, failure.stack), near.of(analysis, failure.stack));
         let phases = StackPhases::new(analysis.snapshot, &analysis.sites);
         let is_first = device.oom.first().is_some_and(|first| first.entry == failure.entry);
         let call = device.failed_call.as_ref().filter(|_| is_first);
-        Self { analysis, device, failure, made, place, live: device.by.of(&failure.totals), phases, call }
+        Self { analysis, device, failure, made, place, near, live: device.by.of(&failure.totals), phases, call }
     }
 
     fn answer(&self, basis: Basis, least: u64, most: Option<u64>, reason: String) -> WholeStep {

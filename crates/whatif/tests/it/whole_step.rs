@@ -54,8 +54,6 @@ fn gradients_and_the_optimizers_state_are_still_to_come() {
     check("optimizer", Basis::Phase, Phase::Optimizer, 40);
 }
 
-/// At each place of a program's life but a later step, of which too much is foretold: the peak of that place without a limit is within
-/// the range.
 #[test]
 fn where_nothing_is_trained_no_gradients_are_counted() {
     for place in ["evaluation", "generation"] {
@@ -71,9 +69,20 @@ fn where_nothing_is_trained_no_gradients_are_counted() {
     }
 }
 
+/// At each place of a program's life, the peak of that place without a limit is within the range.
 #[test]
 fn wherever_memory_runs_out_the_range_holds_what_the_place_needs() {
-    for place in ["loading", "first_forward", "later_forward", "backward", "first_step", "evaluation", "generation"] {
+    let places = [
+        "loading",
+        "first_forward",
+        "later_forward",
+        "backward",
+        "first_step",
+        "later_step",
+        "evaluation",
+        "generation",
+    ];
+    for place in places {
         for form in ["", ".at_oom"] {
             let truth = json_gz(&testdata(format!("oom/places/{place}.truth.json.gz")));
             let truth = truth["peak_without_limit"].as_u64().expect("bytes");
@@ -84,5 +93,17 @@ fn wherever_memory_runs_out_the_range_holds_what_the_place_needs() {
             let most = whole.at_most_bytes.unwrap_or(u64::MAX);
             assert!((whole.at_least_bytes..=most).contains(&truth), "{place}{form}: {truth} is not in {whole:?}");
         }
+    }
+}
+
+/// The program calls the function that trains from two places: its steps are of one optimizer.
+#[test]
+fn a_step_that_is_called_from_elsewhere_has_earlier_ones() {
+    for form in ["", ".at_oom"] {
+        let snapshot = open(&format!("oom/places/later_step{form}"));
+        let analysis = analyse(&snapshot);
+        let device = &analysis.devices[0];
+        assert_eq!(device.iterations.rows.len(), 3, "{form}: {:?}", device.iterations);
+        assert_eq!(whole_step(&analysis, device, &device.oom[0]).basis, Basis::EarlierStep, "{form}");
     }
 }

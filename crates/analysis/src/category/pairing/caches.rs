@@ -10,6 +10,9 @@ use crate::category::origin::Origin;
 /// So many of one size from one place: keys and values of two layers.
 const MIN_BLOCKS: usize = 4;
 
+/// Lines of modules that make what the program collects; a graph that is kept has more.
+pub(super) const MOST_OUTPUTS: usize = 2;
+
 impl Pairing {
     /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
     pub(super) fn find_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
@@ -97,6 +100,21 @@ impl Pairing {
             let is_reordered = |rows: &Vec<usize>| rows.len() >= MIN_BLOCKS && rows.iter().all(is_kept);
             self.caches.extend(turns.into_values().filter(is_reordered).flatten());
             self.find_constructed_caches(known);
+        }
+        if course.modules.is_empty() {
+            // One line that makes many blocks of a size in modules of PyTorch alone makes outputs, which the program collects.
+            let are_outputs = |(stack, rows): &(&StackId, &Vec<usize>)| {
+                let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
+                rows.len() >= MIN_BLOCKS
+                    && known.stacks.is_in_own_modules(**stack)
+                    && rows.iter().all(|&row| size(row) == size(rows[0]))
+            };
+            let outputs: Vec<StackId> = at_dump.iter().filter(are_outputs).map(|(&stack, _)| stack).collect();
+            if outputs.len() <= MOST_OUTPUTS {
+                for stack in outputs {
+                    self.keeping.extend(at_dump.remove(&stack).into_iter().flatten());
+                }
+            }
         }
         if course.modules.is_empty() && !trains {
             let bytes = |rows: &Vec<usize>| {

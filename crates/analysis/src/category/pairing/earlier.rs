@@ -3,7 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
-use crate::category::before::{self, Held};
+use crate::category::ages::has_hole;
+use crate::category::before::{self, Held, Region};
 use crate::category::origin::Origin;
 use crate::category::rehearsal::{Rehearsed, Role};
 use crate::category::runs::Longest;
@@ -48,14 +49,15 @@ impl Pairing {
         let tables = known.tables(&there, |size| {
             made(size) == 0 && kept.count(size) == 0 && !WORKSPACES.contains(&size) && !known.is_left(size)
         });
-        let gradients = |size: u64| made(size).max(kept.count(size)).max(tables.count(size));
+        let joined = known.joined(&there, self.gradient_bytes);
+        let gradients = |size: u64| made(size).max(kept.count(size)).max(tables.count(size)).max(joined.count(size));
         // Sizes that the optimizer works in tell best, where it makes any.
         let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
         let mut telling = there.clone();
         telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
         let is_workspace = |size: u64| WORKSPACES.contains(&size);
         let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
-        let states = kept.states.unwrap_or_else(|| match known.memory.keeps {
+        let states = kept.states.or(joined.states()).unwrap_or_else(|| match known.memory.keeps {
             // A copy of the parameters counts like more state, so more state has to lie like it.
             Keeps::Told { least, most } if least >= ADAM && by_count > least => {
                 let is_more =
@@ -108,7 +110,11 @@ impl Pairing {
                 (wanted, rehearsed)
             }
         };
-        let told = roles.iter().map(|(&index, &role)| (index, role == Role::Parameter)).collect();
+        let mut told = FxHashMap::default();
+        if known.memory.constructs_state && has_hole(&known.memory.regions) {
+            told = oldest(&held, &known.memory.regions, &wanted);
+        }
+        told.extend(roles.iter().map(|(&index, &role)| (index, role == Role::Parameter)));
         let found = before::parameters(&held, known.memory.ground(), &wanted, &known.orders, &modules, &told);
         let fresh = before::lie_as_when_made(&held, known.memory.ground());
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
@@ -132,6 +138,19 @@ impl Pairing {
         let layers = known.layers_of(&there, is_unpaired);
         // What a leak has left before the recording is there once for each earlier step.
         let is_leaked = |size: u64| known.is_left(size) && there[&size] > 1;
+        // Where the program replaces as many blocks as there are gradients, those may be the parameters, and the few that stay state alone.
+        let mut replaced: FxHashMap<u64, usize> = FxHashMap::default();
+        for &row in &self.replaced {
+            *replaced.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
+        }
+        let most_states = match known.memory.keeps {
+            Keeps::Told { most, .. } => most,
+            Keeps::Several | Keeps::Untold => 1,
+        };
+        let may_be_replaced = |size: u64| {
+            let is_few = there[&size] <= gradients(size) * most_states;
+            is_few && replaced.get(&size).is_some_and(|&count| count >= gradients(size))
+        };
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
         let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
@@ -154,6 +173,9 @@ impl Pairing {
         {
             // Of trained parameters alone, the gradients tell how many there are, and in which order.
             if is_in_doubt && wanted.get(&block.size_bytes).is_some_and(|&count| count > gradients(block.size_bytes)) {
+                self.in_doubt.insert(block.row);
+            }
+            if gradients(block.size_bytes) > 0 && may_be_replaced(block.size_bytes) {
                 self.in_doubt.insert(block.row);
             }
             if is_of_optimizer(block.size_bytes) {
@@ -228,6 +250,20 @@ impl Pairing {
             };
         }
     }
+}
+
+/// Which blocks are parameters, by index, where the optimizer has made its state right behind them: of each size the oldest, as the
+/// addresses tell.
+fn oldest(held: &[Held], regions: &[Region], wanted: &FxHashMap<u64, usize>) -> FxHashMap<usize, bool> {
+    let mut left = wanted.clone();
+    let of = before::by_age(held, regions).filter_map(|block| {
+        let count = left.get_mut(&block.size_bytes)?;
+        let is_parameter = *count > 0;
+        *count -= usize::from(is_parameter);
+        let index = held.binary_search_by_key(&block.address, |block| block.address).ok()?;
+        Some((index, is_parameter))
+    });
+    of.collect()
 }
 
 /// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
