@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Memory that a run may hold: this much, and a multiple of the bytes that it has to read.
-BASE_KIB = 24 << 10
+# Memory that a run may hold: this much, the pages of an unoptimised program among it, and a multiple of the bytes that it has to read.
+BASE_KIB = 32 << 10
 MULTIPLE = 30
 # Characters that change a terminal or the direction of writing.
 UNSAFE = {chr(code) for code in [*range(32), 0x7F, *range(0x80, 0xA0)]} - {"\n"}

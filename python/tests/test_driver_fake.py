@@ -213,7 +213,7 @@ def test_calls_beyond_the_room_are_counted_and_said(machine: Machine) -> None:
     assert recording is not None, said
     assert recording["seen"] == 2002 and len(recording["events"]["kind"]) == 10 + recording["told_again"]
     assert ("device", 64 * MIB) in kinds(recording), "its call is gone, its memory is not"
-    assert "of the first 1,992 only the memory that they left live is in the file" in machine.report()
+    assert "of the first 1,992, the file has only the memory that they left live" in machine.report()
 
 
 def test_the_multi_process_service_is_named(machine: Machine, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ const served = serving(recording('oom_gpt2_8gib'));
 
 describe('in a window of any width', () => {
   for (const width of [360, 600, 800, 1024, 1600]) {
-    it(`every view keeps its height at ${width} px`, async () => {
+    it.concurrent(`every view keeps its height at ${width} px`, async () => {
       const viewer = await Viewer.open(served.browser, served.server.address);
       await viewer.page.setViewportSize({width, height: 720});
       for (const key of ['1', '2', '3', '4', '5', '6']) {

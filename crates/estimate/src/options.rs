@@ -185,9 +185,9 @@ options! {
     "new-tokens" new_tokens: u64 = NEW_TOKENS, field(Group::Size, "new tokens").slider(1, 131_072).only("generate");
     /// The KV cache of `generate`, or its bits
     "cache" cache: CacheKind = CacheKind::first(), field(Group::Run, "KV cache").only("generate");
-    /// Height of the image or video that a pipeline of diffusers generates [default: 1024, 480 of a video]
+    /// Height of the image or video that a pipeline of diffusers generates [default: 1024; 480 for a video]
     "height" height: Option<u64> = None, field(Group::Size, "height of the image").slider(256, 2048).only("generate");
-    /// Width of it [default: 1024, 832 of a video]
+    /// Width of the image or video [default: 1024; 832 for a video]
     "width" width: Option<u64> = None, field(Group::Size, "width of the image").slider(256, 2048).only("generate");
     /// Frames of the video [default: 81]
     "frames" frames: Option<u64> = None, field(Group::Size, "frames of the video").slider(1, 161).only("generate");
