@@ -143,8 +143,8 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test -- --changed $(BASE) --passWithNoTests)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing 22 minutes on two cores: 5 s up to `licences`; then
-# `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take a minute.
+# Every check, the fast ones first. From nothing 25 minutes on two cores: 5 s up to `licences`; then
+# `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take three minutes.
 #
 # Incremental compilation pays at the second build of a crate; here each is built once.
 test: export CARGO_INCREMENTAL := 0
@@ -232,8 +232,7 @@ page: ui
 	cd ui && $(NPM) run check
 	cd ui && $(NPM) test
 
-# The page in Chromium, served by the debug binary: 45 s; and the calculator's arithmetic beside the program's, in 25 s of processor
-# time.
+# The page in Chromium, served by the debug binary, and the calculator's arithmetic beside the program's: four minutes.
 browser: ui
 	$(CARGO) $(BUILD)
 	cd ui && $(NPM) run e2e
