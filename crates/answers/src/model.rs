@@ -236,11 +236,10 @@ mod tests {
     /// `hf_quant_config.json` of nvidia/Llama-3.1-70B-Instruct-FP8 is such a file.
     #[test]
     fn quantisation_in_a_file_beside_the_configuration_counts() {
-        let folder = std::env::temp_dir().join(format!("highwater-answers-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let label = || {
-            let architecture = find(folder.to_str().unwrap()).ok()?.architecture().ok()?;
+            let architecture = find(folder.path().to_str().unwrap()).ok()?.architecture().ok()?;
             Some(architecture.quantization.map(|found| found.label))
         };
         let config = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
@@ -255,6 +254,5 @@ mod tests {
         assert_eq!(label(), None);
         write(file, "{}");
         assert_eq!(label(), None);
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

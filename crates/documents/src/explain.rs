@@ -158,10 +158,9 @@ pub struct ProcessView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiagnosisView {
     /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`,
-    /// `private-pools`,
-    /// `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`,
-    /// `engine-share`; of a
-    /// kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or `fits` if nothing fails.
+    /// `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines
+    /// `kv-cache`, `engine-share`; of a kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or
+    /// `fits` if nothing fails.
     pub cause: &'static str,
     /// Causes that contribute.
     pub also: Vec<&'static str>,
@@ -284,8 +283,7 @@ pub struct FailureExplainedView<'a> {
 /// What failed in a recording, and what to change: `None` where no request failed.
 ///
 /// `replayed` gives what the simulator is asked about the first device on which something failed; without it, the
-/// numbers alone
-/// tell, which takes no time.
+/// numbers alone tell, which takes no time.
 pub fn explain<'a, 'r>(
     analysis: &Analysis<'a>,
     replayed: impl FnOnce(&DeviceAnalysis<'a>) -> Option<&'r Replayed>,

@@ -186,8 +186,7 @@ pub struct FirstFailureView {
     /// Ranks that failed later, or at a time that cannot be compared.
     pub others: usize,
     /// How ranks were put in order: `clock` for clocks of one host, `iterations` for clocks set by common iterations,
-    /// or
-    /// `unknown`.
+    /// or `unknown`.
     pub ordered_by: &'static str,
 }
 

@@ -63,13 +63,10 @@ const fn card(
 ///
 /// # Source
 /// Memory: out-of-memory messages that users of these cards have posted; the H200's and the H100's are measured, the
-/// RTX 5090's is
-/// what its maker says. The RTX 4080's (16,049 MiB) and the RTX PRO 6000's (97,250 MiB) are also what
-/// `torch.cuda.get_device_properties`
-/// printed. A GB10 shares its memory with the processor: drivers have reported 119.70, 121.63 and 121.69 GiB, and the
-/// least is here.
-/// Multiprocessors, caches and buses: the makers' data sheets and architecture papers; compute
-/// capabilities: NVIDIA's list "CUDA GPU compute capability".
+/// RTX 5090's is what its maker says. The RTX 4080's (16,049 MiB) and the RTX PRO 6000's (97,250 MiB) are also what
+/// `torch.cuda.get_device_properties` printed. A GB10 shares its memory with the processor: drivers have reported
+/// 119.70, 121.63 and 121.69 GiB, and the least is here. Multiprocessors, caches and buses: the makers' data sheets and
+/// architecture papers; compute capabilities: NVIDIA's list "CUDA GPU compute capability".
 pub static CARDS: &[Card] = &[
     card("rtx4060", "NVIDIA GeForce RTX 4060", 8, 775, (8, 9), 24, 24, 128).or(&["4060"]),
     card("rtx3060", "NVIDIA GeForce RTX 3060", 12, 1163, (8, 6), 28, 3, 192).or(&["3060"]),

@@ -279,8 +279,7 @@ fn tokens(architecture: &Architecture, setup: &Setup) -> u64 {
 ///
 /// # Source
 /// `spec/memory-formulas.md` section 9: 32 MiB on compute capability 9.0, else 8,519,680 bytes; torch 2.11 keeps one
-/// for the forward
-/// and one for the backward thread, 2.15 gives it back.
+/// for the forward and one for the backward thread, 2.15 gives it back.
 fn workspaces(setup: &Setup, architecture: &Architecture) -> Vec<u64> {
     let one = if setup.platform.compute_capability == (9, 0) { 32 * MIB } else { 8_519_680 };
     let threads = if setup.mode == Mode::Train && setup.platform.torch < TorchRelease::V2_15 { 2 } else { 1 };

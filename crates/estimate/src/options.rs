@@ -52,8 +52,8 @@ pub enum Kind {
     Count,
     /// A number from 0 to 1.
     Share,
-    /// One of these words, each with what it means where the word does not say it. Some options take other spellings,
-    /// too.
+    /// One of these words. Each has its meaning beside it, unless the word is clear by itself. Some options also take other
+    /// spellings.
     Words(fn() -> Vec<(&'static str, &'static str)>),
 }
 

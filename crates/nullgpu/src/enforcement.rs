@@ -33,8 +33,8 @@ impl Default for Enforcement {
     }
 }
 
-/// Lets this thread, and what it starts, write only below `directory`, in `/dev`, and to standard error. It can never
-/// get more rights again, by `sudo` say.
+/// Restricts this thread and its children: they can write only below `directory`, in `/dev`, and to standard error. They
+/// can never regain rights, not even with `sudo`.
 #[cfg(target_os = "linux")]
 pub(crate) fn restrict_thread(directory: &Path) -> Enforcement {
     restrict(directory).unwrap_or_else(|error| Enforcement::NotEnforced {

@@ -275,8 +275,8 @@ impl Run<'_> {
     /// Runs the program; its processes leave their files in `directory`, a directory of this user's own.
     ///
     /// What is loaded into them is kept in `cache` from run to run, if that is this user's own too
-    /// ([`own_directory::make`]), else it is
-    /// made in `directory`. What the program prints goes to standard error, unless it is silent.
+    /// ([`own_directory::make`]), else it is made in `directory`. What the program prints goes to standard error,
+    /// unless it is silent.
     ///
     /// # Errors
     /// There is no PyTorch for CUDA, something cannot be written, or the program cannot be started.

@@ -222,8 +222,7 @@ struct File<'a> {
 }
 
 /// The events by columns. `time_ns` and `address` are differences from the event before. `device`, `thread`, `stack`,
-/// `python` and
-/// `extra` are pairs: a value, and how many events have it.
+/// `python` and `extra` are pairs: a value, and how many events have it.
 #[derive(Default, Serialize, Deserialize)]
 struct Columns {
     kind: Vec<u8>,

@@ -1,6 +1,5 @@
 //! A model as an engine holds it: each layer's cache, its weights, and the sizes that the profile run depends on. All
-//! of it is
-//! `highwater-estimate`'s reading of the configuration, seen from the engine's side.
+//! of it is `highwater-estimate`'s reading of the configuration, seen from the engine's side.
 
 use highwater_estimate::read::{Counted, Model as Described, configuration, from_config_value};
 use highwater_estimate::{Architecture, Body, DType, LayerCache, ServedVision, weights};
@@ -121,9 +120,8 @@ pub struct Loading<'a> {
 ///
 /// # Source
 /// vLLM, `vllm/config/model.py`, `_verify_quantization` (a checkpoint's own method must be the same),
-/// `layers/quantization/fp8.py` (an
-/// unquantised checkpoint is cast, but for the head), `layers/quantization/bitsandbytes.py` (nf4 without double
-/// quantisation).
+/// `layers/quantization/fp8.py` (an unquantised checkpoint is cast, but for the head),
+/// `layers/quantization/bitsandbytes.py` (nf4 without double quantisation).
 fn quantized(config: &Value, method: Option<&str>) -> Result<Value, ServeError> {
     // Kernels and spellings of one method.
     let plain = |method: &str| {

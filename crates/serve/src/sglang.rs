@@ -3,8 +3,7 @@
 //! # Source
 //! `python/sglang/srt/model_executor/model_runner.py`, `model_runner_kv_cache_mixin.py`, `server_args.py`,
 //! `mem_cache/memory_pool.py` of the 0.4.9, 0.5.9 and 0.5.23 wheels. Its pools have a place for every layer, also for
-//! those that use the
-//! keys and values of an earlier one (Gemma 3n and 4): only `models/` reads `num_kv_shared_layers`.
+//! those that use the keys and values of an earlier one (Gemma 3n and 4): only `models/` reads `num_kv_shared_layers`.
 
 use highwater_estimate::LayerCache;
 
@@ -31,8 +30,8 @@ const CONTEXT: u64 = 600 * MIB;
 const CONTEXT_SHARED: u64 = 7580 * MIB;
 /// What NCCL takes between several ranks. Not checked.
 const NCCL: u64 = 1024 * MIB;
-/// Since when recurrent states have a share of what is left, and how many times the cache's: `handle_max_mamba_cache`
-/// of 0.5.5 and 0.5.9 against 0.5.3. A flag says their number or share; without common prefixes there is one for each
+/// The first release in which recurrent states get a share of the remaining memory, and how many times the cache's share:
+/// `handle_max_mamba_cache` of 0.5.5 and 0.5.9 against 0.5.3. A flag gives their number or share; without common prefixes there is one for each
 /// request, if a flag says how many run.
 const STATES_SHARE_SINCE: Version = Version::new(0, 5, 5);
 const STATES_TO_CACHE: f64 = 0.9;

@@ -37,12 +37,11 @@ const TOKENS_BY_CONCURRENCY_SINCE: Version = Version::new(0, 20, 2);
 /// Until when V1 takes 1,024 sequences on every GPU; then only on large ones. `vllm/engine/arg_utils.py` of 0.7.3
 /// against 0.8.5.
 const MANY_SEQUENCES_UNTIL: Version = Version::new(0, 8, 0);
-/// Since when a batch is no larger than the sequences that it holds, and the other way round:
+/// The first release that lowers the batch to the tokens of its sequences, and the sequences to the batch:
 /// `vllm/engine/arg_utils.py` of 0.11.2.
 const FITS_BATCHES_SINCE: Version = Version::new(0, 11, 1);
 /// Since when the buffers of adapters are in the weights. Until then they were allocated between two measurements, and
-/// counted nowhere:
-/// `vllm/worker/model_runner.py`, `load_model` of 0.7.3 against 0.8.5.
+/// counted nowhere: `vllm/worker/model_runner.py`, `load_model` of 0.7.3 against 0.8.5.
 const ADAPTERS_COUNT_SINCE: Version = Version::new(0, 8, 0);
 /// Releases whose V0 rounds a token's latent up to 256 bytes: `_align_cache` of `vllm/worker/cache_engine.py` of 0.7.3.
 const ALIGNS_LATENT: std::ops::Range<Version> = Version::new(0, 7, 3)..Version::new(0, 8, 0);
@@ -323,12 +322,10 @@ fn weights(question: &Question<'_>, layers: std::ops::Range<usize>, is_first: bo
 ///
 /// # Source
 /// vLLM 0.13, `vllm/model_executor/layers/quantization/mxfp4.py`, `get_mxfp4_backend` and `create_weights`: the hidden
-/// size to 256. With
-/// Marlin also the width to 128: as in 0.10, and later on GPUs for which Triton's kernels are not made, which are
-/// those before the H100
-/// and after the B200. With `FlashInfer`'s on a B200 the width to 256. gpt-oss-20b prints 13.47 GiB on an H100 in 0.11
-/// and 13.72 on an A100
-/// in 0.19, gpt-oss-120b 65.97 in 0.10.1 and 64.38 in 0.11.
+/// size to 256. With Marlin also the width to 128: as in 0.10, and later on GPUs for which Triton's kernels are not
+/// made, which are those before the H100 and after the B200. With `FlashInfer`'s on a B200 the width to 256.
+/// gpt-oss-20b prints 13.47 GiB on an H100 in 0.11 and 13.72 on an A100 in 0.19, gpt-oss-120b 65.97 in 0.10.1 and 64.38
+/// in 0.11.
 fn expert_padding(question: &Question<'_>, ranks: u64) -> f64 {
     let model = question.model;
     if !model.quantisation.to_ascii_lowercase().contains("mxfp4") {

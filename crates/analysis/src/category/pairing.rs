@@ -64,7 +64,7 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows among these that may as well be the other of the two.
     pub(crate) in_doubt: FxHashSet<usize>,
-    /// Rows from before the recording that a pass finds which leaves gradients of their size, and that are freed after it: these are none.
+    /// Rows from before the recording that outlive a pass that leaves gradients of their size, and are freed later: they are not gradients.
     pub(crate) replaced: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
@@ -377,7 +377,7 @@ impl Pairing {
         });
         pairing.find_caches(&known);
         pairing.find_replaced(&known);
-        // What is not seen to be trained may be: of a recording whose stacks were cut, nothing is said of what came before.
+        // Cut stacks hide which blocks are trained, so nothing is said of those from before the recording.
         if !known.is_mostly_untold() {
             pairing.find_before(&mut known);
             pairing.find_flat(&known);
@@ -594,8 +594,8 @@ impl Pairing {
         }
     }
 
-    /// What was there before the recording, outlives the first pass, which leaves as large gradients, and is freed: what the program
-    /// replaces, such as parameters.
+    /// Blocks from before the recording that outlive the first pass, although it leaves gradients of their size, and are freed later: the
+    /// program replaces them, as it may replace parameters.
     fn find_replaced<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         // What is cleared is a gradient all the same: of another model, or of a pass that had begun.
         let is_cleared = |lifetime: &Lifetime| known.stacks.clears_gradients(lifetime.stack);

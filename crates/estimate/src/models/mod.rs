@@ -74,7 +74,7 @@ pub(crate) trait Model {
 /// Keys and values of a layer from the calls before; whoever joins new ones to them takes them.
 pub(crate) type Past = Option<(Tensor, Tensor)>;
 
-/// The model's name.
+/// The arguments that a forward pass gets.
 pub(crate) struct Call {
     /// Whether labels are given.
     pub(crate) with_labels: bool,

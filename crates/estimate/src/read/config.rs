@@ -25,8 +25,7 @@ const MOST_LAYERS: u64 = 4096;
 ///
 /// # Errors
 /// [`ConfigError`]: it is no JSON object, a field holds nonsense, fields contradict each other, or the architecture is
-/// not known
-/// and its size cannot be told.
+/// not known and its size cannot be told.
 pub fn from_config(text: &[u8]) -> Result<Architecture, ConfigError> {
     from_config_value(&json_of(text)?)
 }
@@ -103,7 +102,7 @@ pub fn from_config_value(value: &Value) -> Result<Architecture, ConfigError> {
     Ok(architecture)
 }
 
-/// A model of diffusers, for what is generated, or for what the model is usually for.
+/// A model of diffusers that generates this canvas, or without one the canvas it was made for.
 pub(super) fn of_diffusers(
     class: &str,
     map: &Map<String, Value>,

@@ -110,7 +110,7 @@ pub(super) fn pipeline(class: &str, map: &Map<String, Value>) -> Result<Architec
     })
 }
 
-/// A model of a pipeline, for what is generated.
+/// A model of a pipeline that generates this canvas.
 ///
 /// # Errors
 /// As its configuration.

@@ -64,24 +64,32 @@ struct Work {
 }
 
 impl Work {
-    fn push(&mut self, name: &'static str, op: Op, inputs: &[usize], clip: Clip) -> Clip {
-        let at = if inputs.is_empty() {
-            self.draft.held(name, &clip.shape())
-        } else if inputs.len() > 1 {
-            self.draft.kernel(name, inputs, &clip.shape())
-        } else {
-            self.draft.reshape(name, op, inputs[0], &clip.shape())
-        };
-        Clip { at, ..clip }
+    /// A value of this shape, of another.
+    fn derived(&mut self, name: &'static str, op: Op, from: Clip, clip: Clip) -> Clip {
+        Clip { at: self.draft.reshape(name, op, from.at, &clip.shape()), ..clip }
+    }
+
+    fn copied(&mut self, name: &'static str, from: Clip, clip: Clip) -> Clip {
+        self.derived(name, Op::Copy, from, clip)
+    }
+
+    /// Two values behind each other in time.
+    fn joined(&mut self, name: &'static str, parts: [Clip; 2], clip: Clip) -> Clip {
+        Clip { at: self.draft.kernel(name, &parts.map(|part| part.at), &clip.shape()), ..clip }
+    }
+
+    /// A value that was there before.
+    fn held(&mut self, name: &'static str, clip: Clip) -> Clip {
+        Clip { at: self.draft.held(name, &clip.shape()), ..clip }
     }
 
     fn copy(&mut self, name: &'static str, clip: Clip) -> Clip {
-        self.push(name, Op::Copy, &[clip.at], clip)
+        self.copied(name, clip, clip)
     }
 
     /// A value in 32 bits: twice the bytes, as twice the channels.
     fn wide(&mut self, name: &'static str, from: Clip, clip: Clip) -> Clip {
-        self.push(name, Op::Copy, &[from.at], Clip { channels: clip.channels.saturating_mul(2), ..clip })
+        self.copied(name, from, Clip { channels: clip.channels.saturating_mul(2), ..clip })
     }
 
     /// The convolution itself: its input is padded already.
@@ -101,9 +109,9 @@ impl Work {
     /// What a convolution over time keeps: its last two frames.
     fn keep(&mut self, x: Clip, before: Option<Clip>) {
         let own = Clip { frames: x.frames.min(2), ..x };
-        let mut last = self.push("last frames", Op::Copy, &[x.at], own);
+        let mut last = self.copied("last frames", x, own);
         if let Some(before) = before.filter(|_| x.frames < 2) {
-            last = self.push("last frames", Op::Join, &[before.at, last.at], Clip { frames: 2, ..x });
+            last = self.joined("last frames", [before, last], Clip { frames: 2, ..x });
         }
         self.kept.push(last);
     }
@@ -120,10 +128,10 @@ impl Work {
         }
         let more = |frames: u64| frames.saturating_add(kernel.time - 1);
         let long = Clip { frames: more(x.frames), ..x };
-        let joined = before.map(|before| self.push("frames with those before", Op::Join, &[before.at, x.at], long));
+        let joined = before.map(|before| self.joined("frames with those before", [before, x], long));
         let border = kernel.side - 1;
         let padded = Clip { height: x.height.saturating_add(border), width: x.width.saturating_add(border), ..long };
-        let padded = self.push("padded", Op::Copy, &[joined.map_or(x.at, |joined| joined.at)], padded);
+        let padded = self.copied("padded", joined.unwrap_or(x), padded);
         let output = self.product(module, padded, output, kernel);
         self.draft.hold(x.at);
         if let Some(before) = before {
@@ -140,9 +148,9 @@ impl Work {
         }
         let divided = if self.is_half {
             let wide = self.wide("in 32 bits", x, x);
-            let divided = self.push("divided by its length", Op::Copy, &[wide.at], wide);
+            let divided = self.copied("divided by its length", wide, wide);
             self.draft.hold(wide.at);
-            self.push("divided by its length", Op::Copy, &[divided.at], x)
+            self.copied("divided by its length", divided, x)
         } else {
             self.copy("divided by its length", x)
         };
@@ -159,7 +167,7 @@ impl Work {
     fn normed(&mut self, modules: [&str; 2], x: Clip, channels: u64) -> Clip {
         let normed = self.norm(modules[0], x);
         let active =
-            if self.is_idle { normed } else { self.push("activation function", Op::OfInput, &[normed.at], normed) };
+            if self.is_idle { normed } else { self.derived("activation function", Op::OfInput, normed, normed) };
         self.convolution(modules[1], active, channels, CUBE)
     }
 
@@ -194,7 +202,7 @@ impl Work {
         let [q, k, v] =
             ["queries", "keys", "values"].map(|name| self.draft.reshape(name, Op::View, copied.at, &tokens));
         let attended = self.draft.attention([q, k, v], 1);
-        let image = self.push("positions as an image", Op::Copy, &[attended], x);
+        let image = self.copied("positions as an image", Clip { at: attended, ..x }, x);
         let projected = self.product(&format!("{module}proj"), image, x, POINT);
         let at = self.draft.sum("residual", Op::Add, projected.at, x.at);
         self.draft.hold(x.at);
@@ -221,7 +229,7 @@ impl Work {
             if self.is_later {
                 let doubled = self.convolution(&name, x, doubled.channels, TIME);
                 let frames = Clip { frames: x.frames.saturating_mul(2), ..x };
-                clip = self.push("frames in turn", Op::Copy, &[doubled.at], frames);
+                clip = self.copied("frames in turn", doubled, frames);
             } else {
                 self.is_idle = true;
                 self.product(&name, x, doubled, TIME);
@@ -235,12 +243,12 @@ impl Work {
         }
         let grown = if self.is_half {
             let wide = self.wide("in 32 bits", clip, clip);
-            let wide = self.push("enlarged", Op::Copy, &[wide.at], Clip { channels: wide.channels, ..grown });
-            let narrow = self.push("enlarged", Op::Copy, &[wide.at], grown);
+            let wide = self.copied("enlarged", wide, Clip { channels: wide.channels, ..grown });
+            let narrow = self.copied("enlarged", wide, grown);
             self.draft.hold(clip.at);
             narrow
         } else {
-            self.push("enlarged", Op::Copy, &[clip.at], grown)
+            self.copied("enlarged", clip, grown)
         };
         let output = self.product(&format!("{module}resample.1"), grown, Clip { channels: half, ..grown }, IMAGE);
         self.draft.hold(x.at);
@@ -378,21 +386,21 @@ pub(super) fn autoencoder(class: &str, fields: &mut Fields<'_>, canvas: Option<C
         width: width.saturating_mul(factor),
         at: 0,
     };
-    let before = (latents > 1).then(|| work.push("frames so far", Op::Held, &[], before));
+    let before = (latents > 1).then(|| work.held("frames so far", before));
     if latents > 1 {
         // What the pass before kept is as large as what this one will keep.
         let mut rehearsal = Work { is_idle: false, ..empty() };
         let at = rehearsal.draft.input("latents", &[sizes.latent, height, width]);
         decoder(&mut rehearsal, &sizes, Clip { at, frames: 1, ..video });
         for kept in rehearsal.kept.into_iter().rev() {
-            let kept = work.push("frames of the pass before", Op::Held, &[], Clip { frames: 2, ..kept });
+            let kept = work.held("frames of the pass before", Clip { frames: 2, ..kept });
             work.before.push(kept);
         }
     }
     let mut output = decoder(&mut work, &sizes, Clip { at, frames: 1, ..video });
     if let Some(before) = before {
         let all = Clip { frames: before.frames.saturating_add(output.frames), ..before };
-        let joined = work.push("all frames", Op::Join, &[before.at, output.at], all);
+        let joined = work.joined("all frames", [before, output], all);
         work.kept.push(output);
         output = joined;
     }

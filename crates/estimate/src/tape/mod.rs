@@ -127,8 +127,7 @@ impl Parameter {
 ///
 /// # Source
 /// PyTorch v2.11, `torch/utils/checkpoint.py`: the non-reentrant form counts what is packed, and stops the
-/// recomputation
-/// after the last of it.
+/// recomputation after the last of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Saving {
     /// Tensors are saved.

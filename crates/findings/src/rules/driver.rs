@@ -7,7 +7,7 @@ use highwater_units::{counted, size};
 
 use super::{Evidence, Finding, LEAST_WORTH_BYTES, Severity};
 
-/// Less of another allocator is not worth a word, which any program may have for a while.
+/// Less of another allocator is not worth a word: any program may have it for a while.
 const WORTH_ALLOCATOR_BYTES: u64 = 256 << 20;
 /// Pinned memory from which on a host may miss it.
 const WORTH_PINNED_BYTES: u64 = 4 << 30;

@@ -1,9 +1,8 @@
 //! vLLM's profile run: the peak of a batch as large as the settings allow, above the weights.
 //!
 //! # Source
-//! `vllm/v1/worker/gpu_model_runner.py`, `profile_run`: the encoder of images, then one forward pass, then the
-//! sampler; the same in
-//! `vllm/v1/worker/gpu/model_runner.py` for the second runner.
+//! `vllm/v1/worker/gpu_model_runner.py`, `profile_run`: the encoder of images, then one forward pass, then the sampler;
+//! the same in `vllm/v1/worker/gpu/model_runner.py` for the second runner.
 
 use highwater_estimate::ServedVision;
 
@@ -25,22 +24,18 @@ const SAMPLES_SINCE: Version = Version::new(0, 8, 0);
 ///
 /// # Source
 /// Fitted on five H100 rows of 0.11 and checked on fifteen rows of 0.6 to 0.11, which give 38.25 to 38.9. PyTorch's
-/// sampler has
-/// logits in 16 and 32 bits, counts for penalties in 64 bits, sorted values and 64-bit indices, softmax and sums alive
-/// together.
+/// sampler has logits in 16 and 32 bits, counts for penalties in 64 bits, sorted values and 64-bit indices, softmax and
+/// sums alive together.
 const SAMPLER: f64 = 38.4;
 /// The same with `FlashInfer`'s sampler, or the Triton one: neither sorts.
 ///
 /// # Source
 /// H100 rows of 0.17 to 0.19 (llm-d-planner, accuracy report), without the hidden states: Llama 3.1 8B 14.9, Qwen3 14B
-/// 14.9, Qwen2.5 7B
-/// 14.9, Gemma 2 14.6 to 14.9. A row of 0.11.2 on an L4 leaves room for 14 to 15.
+/// 14.9, Qwen2.5 7B 14.9, Gemma 2 14.6 to 14.9. A row of 0.11.2 on an L4 leaves room for 14 to 15.
 const LIGHT_SAMPLER: f64 = 14.9;
 /// Since when the light sampler is the default: 0.17.0 has `v1/sample/ops/topk_topp_triton.py`, 0.16.0 has not.
-/// `FlashInfer`'s is the
-/// default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was installed: `pip`
-/// does not do that by
-/// itself (#26859), vLLM's container image does.
+/// `FlashInfer`'s is the default since 0.21 (vllm-project/vllm#40376). Up to 0.11.0 it was, too, where `FlashInfer` was
+/// installed: `pip` does not do that by itself (#26859), vLLM's container image does.
 const LIGHT_SINCE: Version = Version::new(0, 17, 0);
 const FLASHINFER_WHERE_INSTALLED_UNTIL: Version = Version::new(0, 11, 0);
 /// The second runner samples in place, from the logits alone. Later the profile run samples a second time with every
@@ -55,8 +50,8 @@ const WARMS_UP_SINCE: Version = Version::new(0, 31, 0);
 const TIMES_KERNELS_SINCE: Version = Version::new(0, 11, 2);
 
 /// Peak of a first start, 0 where nothing is timed: vLLM times the look-up of embeddings on a table as large as the
-/// model's, and its result needs memory,
-/// too. In a model with an encoder of images, the look-up is not part of the compiled code.
+/// model's, and its result needs memory, too. In a model with an encoder of images, the look-up is not part of the
+/// compiled code.
 ///
 /// # Source
 /// Logs of 0.22.0 and 0.26.0, Qwen2.5 7B with 2,048 tokens: 1.04 GiB, of which the table has 1.015.
@@ -168,10 +163,8 @@ impl Images {
     ///
     /// # Source
     /// `vllm/multimodal/encoder_budget.py` of 0.24. A video of Qwen 2 and 2.5 VL has up to 14 frames of the largest
-    /// size, two of which
-    /// become the tokens of one image: `get_num_frames_with_most_features` of
-    /// `vllm/model_executor/models/qwen2_vl.py`; 0.23 prints a
-    /// budget of 114,688 tokens for Qwen2.5-VL.
+    /// size, two of which become the tokens of one image: `get_num_frames_with_most_features` of
+    /// `vllm/model_executor/models/qwen2_vl.py`; 0.23 prints a budget of 114,688 tokens for Qwen2.5-VL.
     fn of(question: &Question<'_>, filled: &Filled, vision: &ServedVision) -> Images {
         const PAIRS_OF_FRAMES: u64 = 7;
         let of_image = vision.tokens.max(1);
@@ -207,9 +200,8 @@ impl Images {
     /// between them.
     ///
     /// # Source
-    /// vLLM 0.23, `vllm/model_executor/models/gemma4_mm.py`, `_VIDEO_MAX_FRAMES` and `get_mm_max_tokens_per_item`.
-    /// 0.19 prints 6 videos for
-    /// 16,384 tokens, 0.23 3 for 8,192.
+    /// vLLM 0.23, `vllm/model_executor/models/gemma4_mm.py`, `_VIDEO_MAX_FRAMES` and `get_mm_max_tokens_per_item`. 0.19
+    /// prints 6 videos for 16,384 tokens, 0.23 3 for 8,192.
     fn of_gemma(question: &Question<'_>, filled: &Filled) -> Images {
         const FRAMES: u64 = 32;
         const TOKENS: u64 = 70;
@@ -224,8 +216,7 @@ impl Images {
 ///
 /// # Source
 /// vLLM 0.11, `get_max_video_tokens` of `vllm/model_executor/models/qwen3_vl.py`: 25,165,824 pixels, of which 32 × 32
-/// of two frames become a
-/// token. 0.11.0 prints a budget of 153,600 tokens for one video.
+/// of two frames become a token. 0.11.0 prints a budget of 153,600 tokens for one video.
 const VIDEO_TOKENS: u64 = 12_288;
 const EXPANDED_TOKENS: u64 = VIDEO_TOKENS * 25 / 2;
 
@@ -239,11 +230,9 @@ fn is_expanded(question: &Question<'_>) -> bool {
 /// Bytes of the encoder of images for each patch of the profile batch: a block's attention.
 ///
 /// # Source
-/// vLLM 0.8 to 0.11, `vllm/model_executor/models/qwen2_5_vl.py`, `Qwen2_5_VisionAttention` (with several ranks
-/// queries, keys and values
-/// are gathered from all, and rotated in 32 bits), and 0.24, where they are not. Peaks of 0.23 on an RTX 4090 with one
-/// rank and of 0.28 on
-/// RTX 5090 with two are those of Qwen 3.5's encoder.
+/// vLLM 0.8 to 0.11, `vllm/model_executor/models/qwen2_5_vl.py`, `Qwen2_5_VisionAttention` (with several ranks queries,
+/// keys and values are gathered from all, and rotated in 32 bits), and 0.24, where they are not. Peaks of 0.23 on an
+/// RTX 4090 with one rank and of 0.28 on RTX 5090 with two are those of Qwen 3.5's encoder.
 fn of_patch(question: &Question<'_>, vision: &ServedVision) -> u64 {
     let (element, ranks) = (question.model.element_bytes, question.settings.tp());
     let on_rank = vision.hidden / ranks;
