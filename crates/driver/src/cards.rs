@@ -1,5 +1,8 @@
 //! The known GPUs, with the properties that a program sees.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::multiprocessor::Multiprocessor;
 
 /// A kind of card.
@@ -136,6 +139,21 @@ fn plain(name: &str) -> String {
     plain.to_owned()
 }
 
+/// Every GPU by each of its plain names, with its gigabytes and without.
+static BY_NAME: LazyLock<HashMap<String, &'static Card>> = LazyLock::new(|| {
+    let mut by_name = HashMap::new();
+    for card in CARDS {
+        for name in [card.key, card.name].iter().chain(card.aliases).map(|name| plain(name)) {
+            // A number and gigabytes would be a size.
+            if name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                by_name.entry(format!("{name}{}gb", card.gigabytes)).or_insert(card);
+            }
+            by_name.entry(name).or_insert(card);
+        }
+    }
+    by_name
+});
+
 impl Card {
     const fn or(self, aliases: &'static [&'static str]) -> Self {
         Card { aliases, ..self }
@@ -153,16 +171,7 @@ impl Card {
     /// assert_eq!(Card::named("24GiB"), None);
     /// ```
     pub fn named(name: &str) -> Option<&'static Card> {
-        let wanted = plain(name);
-        CARDS.iter().find(|card| {
-            let mut names = [card.key, card.name].into_iter().chain(card.aliases.iter().copied()).map(plain);
-            names.any(|name| {
-                // A number and gigabytes would be a size.
-                let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic());
-                let rest = wanted.strip_prefix(&name);
-                rest.is_some_and(|rest| rest.is_empty() || is_word && rest == format!("{}gb", card.gigabytes))
-            })
-        })
+        BY_NAME.get(&plain(name)).copied()
     }
 
     /// The name as people write it: the driver's without the maker's and without its edition.
