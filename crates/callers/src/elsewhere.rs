@@ -1,6 +1,6 @@
 //! The same functions on systems where no stack is read.
 
-use crate::Stack;
+use crate::{Patience, Stack};
 
 /// No addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub struct Reader(());
 
 impl Reader {
     /// Cannot.
-    pub fn begin(_: bool) -> Option<Self> {
+    pub fn begin(_: bool, _: Patience) -> Option<Self> {
         None
     }
 

@@ -1,8 +1,8 @@
 //! The Python stack of a call of the driver.
 //!
 //! A thread that calls the driver has mostly let go of the interpreter's lock (the GIL), and must not take it: others may wait with it
-//! for a lock of PyTorch's that this thread has. So another thread takes it and reads the frames, while the calling thread waits for a
-//! few milliseconds at most. Frames are read by the interpreter's C functions alone: no Python code runs, so nobody else gets the GIL.
+//! for a lock of PyTorch's that this thread has. So another thread takes it and reads the frames, while the calling thread waits, with a
+//! limit. Frames are read by the interpreter's C functions alone: no Python code runs, so nobody else gets the GIL.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
@@ -10,10 +10,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::{Frame, Stack};
+use crate::{Frame, Patience, Stack};
 
-/// How long a call waits for its stack.
-const PATIENCE: Duration = Duration::from_millis(5);
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 24;
 /// Parts of the paths of what records and of what runs a program on the null GPU.
@@ -146,6 +144,7 @@ pub struct Reader {
     desk: &'static Desk,
     helper: Mutex<Option<JoinHandle<()>>>,
     begun: Instant,
+    patience: Patience,
 }
 
 #[derive(Debug)]
@@ -172,7 +171,7 @@ impl Desk {
 
 impl Reader {
     /// Begins, if this process has an interpreter. The calling thread holds the GIL.
-    pub fn begin(is_main_thread: bool) -> Option<Self> {
+    pub fn begin(is_main_thread: bool, patience: Patience) -> Option<Self> {
         let api = Api::find()?;
         // SAFETY: it may be called on any thread.
         let state = unsafe { (api.this_thread)() };
@@ -185,7 +184,7 @@ impl Reader {
         }));
         let helper =
             std::thread::Builder::new().name("highwater-lines".to_owned()).spawn(move || serve(&api, desk)).ok()?;
-        Some(Self { api, main, desk, helper: Mutex::new(Some(helper)), begun: Instant::now() })
+        Some(Self { api, main, desk, helper: Mutex::new(Some(helper)), begun: Instant::now(), patience })
     }
 
     /// The Python stack of this thread, or else the main thread's; `None` if that would take too long.
@@ -200,13 +199,12 @@ impl Reader {
             // SAFETY: this thread holds the GIL, and the states are its own and that of the main thread.
             return self.first(own, |state| Some(unsafe { self.api.frames(state as *mut c_void) }));
         }
-        // A hundredth of the program's time, and half a second to begin with.
         let waited = *self.desk.waited.lock().unwrap_or_else(PoisonError::into_inner);
-        if waited > self.begun.elapsed() / 100 + Duration::from_millis(500) {
+        if waited > self.patience.in_all(self.begun.elapsed()) {
             return None;
         }
         let begun = Instant::now();
-        let stack = self.first(own, |state| self.ask(state, Instant::now() + PATIENCE));
+        let stack = self.first(own, |state| self.ask(state, Instant::now() + self.patience.of_a_call));
         *self.desk.waited.lock().unwrap_or_else(PoisonError::into_inner) += begun.elapsed();
         stack
     }

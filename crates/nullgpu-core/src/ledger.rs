@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use highwater_callers::{Addresses, Reader, Stack};
+use highwater_callers::{Addresses, Patience, Reader, Stack};
 
 use crate::settings;
 
@@ -193,7 +193,7 @@ fn with_stacks(event: Event, maker: Option<Maker>) {
 /// Begins to read Python stacks; the calling thread holds the interpreter's lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn highwater_nullgpu_read_python(is_main_thread: i32) {
-    PYTHON.get_or_init(|| Reader::begin(is_main_thread != 0));
+    PYTHON.get_or_init(|| Reader::begin(is_main_thread != 0, Patience::OF_A_DRY_RUN));
 }
 
 /// The recording so far, as JSON; null if CUDA was not used. The text stays: a process asks for it once or twice.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use highwater_callers::Reader;
+use highwater_callers::{Patience, Reader};
 use highwater_outside::{Gap, Mark, NvmlSample, Recording};
 use highwater_problem::Problem;
 
@@ -82,7 +82,7 @@ pub fn start(options: &Options) -> Result<(), Problem> {
     book.about.started_ns = now_ns();
     callback::forget_calls();
     let subscription = cupti.subscribe(callback::called, CALLS.iter().map(|call| call.number))?;
-    let python = if options.has_gil { Reader::begin(options.is_main_thread) } else { None };
+    let python = if options.has_gil { Reader::begin(options.is_main_thread, Patience::OF_A_RECORDING) } else { None };
     let recorder = Recorder { cupti, python, book: Mutex::new(book), subscription: Mutex::new(Some(subscription)) };
     *RECORDER.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(recorder));
     PROCESS.store(std::process::id(), Ordering::Relaxed);
