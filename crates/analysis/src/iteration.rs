@@ -246,10 +246,59 @@ fn step_ends(outline: &Outline, entries: &EntryTable) -> Vec<usize> {
             _ => {}
         }
     }
-    let callers: Vec<_> = steps.iter().map(|step| step.caller).collect();
+    // A fused step allocates its state at the first time and nothing later on: what is left of a later one, such as the clipping of
+    // gradients, is called by the step that begins likewise.
+    let mut known: FxHashMap<StackId, Option<u32>> = FxHashMap::default();
+    for step in steps.iter().filter(|step| step.caller.is_some()) {
+        let caller = known.entry(step.first).or_insert(step.caller);
+        if *caller != step.caller {
+            *caller = None;
+        }
+    }
+    let caller_of = |step: &Part| step.caller.or_else(|| *known.get(&step.first)?);
+    let callers: Vec<_> = steps.iter().map(caller_of).collect();
     let works: Vec<Work> = steps.iter().take(MAX_TURN).map(|step| Work::new(entries, std::iter::once(step))).collect();
     let turn = turn(&callers, |a, b| works[a].may_be_of_one(&works[b]));
-    steps.chunks_exact(turn).map(|turn| turn[turn.len() - 1].entries.end).collect()
+    let mut ends: Vec<usize> = steps.chunks_exact(turn).map(|turn| turn[turn.len() - 1].entries.end).collect();
+    ends.extend(unseen_step_ends(outline, entries, &ends));
+    ends
+}
+
+/// Where the steps end that allocate nothing, behind those that do: after as many passes like those before as a step takes.
+fn unseen_step_ends(outline: &Outline, entries: &EntryTable, seen: &[usize]) -> Vec<usize> {
+    let Some(&last) = seen.last() else { return Vec::new() };
+    let passes = passes(outline);
+    let (before, behind) = passes.split_at(passes.partition_point(|pass| pass.start < last));
+    let passes_until = |end: usize| passes.partition_point(|pass| pass.start < end);
+    let counts = seen.iter().scan(0, |from, &end| {
+        let until = passes_until(end);
+        Some(until - std::mem::replace(from, until))
+    });
+    let per_step = counts.max().unwrap_or(0);
+    let is_known = |pass: &&OutlinedPass| before.iter().any(|known| known.first == pass.first);
+    let behind = &behind[..behind.iter().take_while(is_known).count()];
+    // One step's passes behind the last step may be those of a step that the recording does not reach.
+    if per_step == 0 || behind.len() <= per_step {
+        return Vec::new();
+    }
+    let forward_starts = forward_starts(outline, &passes[0]);
+    let end_of = |turn: &[OutlinedPass]| next(&forward_starts, turn[turn.len() - 1].end).unwrap_or(entries.len());
+    behind.chunks_exact(per_step).map(end_of).collect()
+}
+
+/// Where what runs forward begins: behind a pass it begins the next iteration, while what else is there, such as an update, ends this one.
+fn forward_starts(outline: &Outline, first_pass: &OutlinedPass) -> Vec<usize> {
+    let before = |part: &&Part| part.entries.start < first_pass.start;
+    let is_forward = |part: &&Part| matches!(part.kind, Kind::Program | Kind::Call(_));
+    let forward: FxHashSet<StackId> =
+        outline.parts.iter().filter(is_forward).take_while(before).map(|part| part.first).collect();
+    let starts = outline.parts.iter().filter(|part| forward.contains(&part.first));
+    starts.map(|part| part.entries.start).collect()
+}
+
+/// The first of some entries, which ascend, from one on.
+fn next(starts: &[usize], from: usize) -> Option<usize> {
+    starts.get(starts.partition_point(|&start| start < from)).copied()
 }
 
 /// Iterations of a program that updates its parameters by hand: from one pass to the next, or to the last of those
@@ -257,19 +306,13 @@ fn step_ends(outline: &Outline, entries: &EntryTable) -> Vec<usize> {
 fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Ranges {
     let passes = passes(outline);
     let Some(first) = passes.first() else { return Vec::new() };
-    // What runs forward. Behind a pass it begins the next iteration; what else is there, such as an update, ends this one.
-    let forward: FxHashSet<StackId> = outline
-        .of(|kind| matches!(kind, Kind::Program | Kind::Call(_)))
-        .take_while(|part| part.entries.start < first.start)
-        .map(|part| part.first)
-        .collect();
-    let starts = |holds: &dyn Fn(&Part) -> bool| -> Vec<usize> {
-        outline.parts.iter().filter(|part| holds(part)).map(|part| part.entries.start).collect()
+    let forward_starts = forward_starts(outline, first);
+    let of_program = outline.of(|kind| kind == Kind::Program).map(|part| part.entries.start);
+    let update_starts: Vec<usize> = of_program.filter(|start| forward_starts.binary_search(start).is_err()).collect();
+    let clearings = clearings(entries, &passes, &forward_starts);
+    let updates = |from: usize, to: usize| {
+        [&update_starts, &clearings].iter().any(|of| next(of, from).is_some_and(|start| start < to))
     };
-    let forward_starts = starts(&|part| forward.contains(&part.first));
-    let update_starts = starts(&|part| part.kind == Kind::Program && !forward.contains(&part.first));
-    let next = |starts: &[usize], from: usize| starts.get(starts.partition_point(|&start| start < from)).copied();
-    let updates = |from: usize, to: usize| next(&update_starts, from).is_some_and(|start| start < to);
     let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
     // Passes without an update between them, but with one behind the last, are of one step.
     let is_one_step = callers.iter().all(|(_, updates)| !updates)
@@ -293,6 +336,32 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
         start = end;
     }
     ranges
+}
+
+/// Where passes end behind which gradients are cleared, if they are not behind all: before anything runs forward again, at least half of
+/// the blocks that passes have left are freed.
+fn clearings(entries: &EntryTable, passes: &[OutlinedPass], forward_starts: &[usize]) -> Vec<usize> {
+    let mut left: FxHashSet<u64> = FxHashSet::default();
+    let mut clearings = Vec::new();
+    for pass in passes {
+        let until = next(forward_starts, pass.end).unwrap_or(entries.len());
+        let mut left_by_pass = 0;
+        for row in pass.start..until.max(pass.end) {
+            if row == pass.end {
+                left_by_pass = left.len();
+            }
+            let address = entries.addresses()[row];
+            match entries.actions()[row] {
+                Action::ALLOC if row < pass.end => _ = left.insert(address),
+                Action::ALLOC | Action::FREE_REQUESTED => _ = left.remove(&address),
+                _ => {}
+            }
+        }
+        if left_by_pass > 0 && left.len() * 2 <= left_by_pass {
+            clearings.push(pass.end);
+        }
+    }
+    if clearings.len() == passes.len() { Vec::new() } else { clearings }
 }
 
 /// A backward pass as the outline has it.
