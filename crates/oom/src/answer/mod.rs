@@ -8,9 +8,12 @@ mod host;
 mod libraries;
 mod llama;
 mod other_engines;
+mod sglang;
 mod shape;
 mod summary;
 mod tensorrt;
+mod tgi;
+mod vllm;
 
 pub use flags::shares as printed;
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
