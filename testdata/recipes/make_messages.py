@@ -822,6 +822,11 @@ def answers_of_releases():
     told("quoted_in_old_words", "outside-pytorch", "free-outside", "Training fails at once, with a batch of one:\nTried to allocate 216.00 MiB (GPU 0; 7.92 GiB total capacity; 69.17 MiB already allocated; 24.56 MiB free; 86.00 MiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.")
 
 
+def answers_of_pastes():
+    """Texts as people paste them: titles, parts of logs, commands, a part of a pod's description."""
+    told("mps_without_others", "unknown", "shrink", 'Every product of matrices fails on the hosted runner:\n\n`MPS backend out of memory (MPS allocated: 1024.00 MB). Tried to allocate 256 bytes on shared pool.`')
+
+
 def main():
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
@@ -843,6 +848,7 @@ def main():
     answers_of_classes()
     answers_of_work()
     answers_of_releases()
+    answers_of_pastes()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)
