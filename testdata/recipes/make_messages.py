@@ -825,6 +825,7 @@ def answers_of_releases():
 def answers_of_pastes():
     """Texts as people paste them: titles, parts of logs, commands, a part of a pod's description."""
     told("mps_without_others", "unknown", "shrink", 'Every product of matrices fails on the hosted runner:\n\n`MPS backend out of memory (MPS allocated: 1024.00 MB). Tried to allocate 256 bytes on shared pool.`')
+    told("llama_pinned_comma", "host-memory", "without-mmap", 'llm_load_print_meta: model type       = 13B\nggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: invalid argument\nllm_load_tensors: offloaded 26/41 layers to GPU', host=1992294400)
 
 
 def main():

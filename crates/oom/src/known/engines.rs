@@ -351,6 +351,8 @@ pub(super) const ROWS: &[Row] = &[
         .at("of pinned memory: out of"),
     row("llama-pinned", "llama.cpp (HIP)", "failed to allocate {host:b} of pinned memory: hipErrorOutOfMemory")
         .at("of pinned memory: hip"),
+    row("llama-pinned", "llama.cpp (CUDA)", "failed to allocate {host:b} of pinned memory: invalid argument")
+        .at("of pinned memory: inv"),
     row("ollama-exited", "Ollama up to 0.1", "llama runner exited, you may not have enough available memory"),
     row("ollama-layout", "Ollama 0.11 or newer", "memory layout cannot be allocated with num_gpu = {layers:n}"),
     row("ollama-layout", "Ollama 0.11 or newer", "memory layout cannot be allocated"),
