@@ -33,6 +33,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "kernel" => kernel(event),
         "kernel-tensor-memory" => tensor_memory(event),
         "level-zero" => level_zero(event, found),
+        "single-allocation" => single_allocation(event),
         "bare" => bare(event),
         "metal" => metal(),
         "metal-buffers" => metal_buffers(event),
@@ -420,6 +421,26 @@ fn level_zero(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     );
     steps.extend([end, relax.with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")]);
     (because(Cause::TooBig, text), steps)
+}
+
+/// Releases of Intel's extension refuse it themselves, before the driver does.
+fn single_allocation(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let limit = event.bytes("limit").map_or_else(String::new, |limit| format!(", {}", size(limit)));
+    let text = format!(
+        "one allocation{} is larger than the largest that the platform allows{limit}, however much is free",
+        asked(event)
+    );
+    let split = Step::new(
+        "split-request",
+        "request less at once: a smaller batch, or the tensor in parts",
+        "the limit is for one allocation, not for their sum",
+    );
+    let relax = Step::new(
+        "relax-limits",
+        "allow larger allocations, with a PyTorch that has XPU built in",
+        "2.8 and newer have kernels for larger tensors; Intel's extension refuses them without asking the driver",
+    );
+    (because(Cause::Refused, text), vec![split, relax.with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")])
 }
 
 /// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.

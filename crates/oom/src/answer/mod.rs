@@ -245,7 +245,7 @@ fn weight(event: &Event) -> u8 {
         "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
-        "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
+        "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.

@@ -355,6 +355,12 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "HIP", "hipErrorOutOfMemory"),
     row("runtime", "HIP", "hipErrorMemoryAllocation"),
     row("runtime", "ROCm", "HSA_STATUS_ERROR_OUT_OF_RESOURCES"),
+    row(
+        "single-allocation",
+        "Intel's extension for PyTorch",
+        "allocate memory block with size larger than {limit:b}! Tried to allocate {size:b}",
+    )
+    .at("memory block with size"),
     row("level-zero", "Intel XPU (Level Zero)", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),
     row("level-zero", "Intel XPU (Level Zero)", "UR_RESULT_ERROR_OUT_OF_RESOURCES"),
     row("level-zero", "Intel XPU (Level Zero)", "UR_RESULT_ERROR_MEM_OBJECT_ALLOCATION_FAILURE"),
