@@ -827,6 +827,7 @@ def answers_of_pastes():
     told("mps_without_others", "unknown", "shrink", 'Every product of matrices fails on the hosted runner:\n\n`MPS backend out of memory (MPS allocated: 1024.00 MB). Tried to allocate 256 bytes on shared pool.`')
     told("llama_pinned_comma", "host-memory", "without-mmap", 'llm_load_print_meta: model type       = 13B\nggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: invalid argument\nllm_load_tensors: offloaded 26/41 layers to GPU', host=1992294400)
     told("xpu_block_limit", "refused", "split-request", '>>> x = torch.rand(46000, 40000, dtype=torch.float32, device="xpu")\nRuntimeError: Current platform can NOT allocate memory block with size larger than 4GB! Tried to allocate 6.85 GiB (GPU  0; 15.56 GiB total capacity; 0 bytes already allocated; 0 bytes reserved in total by PyTorch)')
+    told("command_in_lines", "too-big", "less-weights", 'vllm serve /models/some-32B \\\n  -tp 2\\\n  --dtype bfloat16 \\\n  --gpu-memory-utilization 0.6 \\\nRuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60.97 GiB total capacity; 58.92 GiB already allocated; 58.92 GiB current active; 1.66 GiB free; 58.95 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.')
 
 
 def main():

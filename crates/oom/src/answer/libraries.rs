@@ -438,7 +438,7 @@ fn single_allocation(event: &Event) -> (Diagnosis, Vec<Step>) {
     let relax = Step::new(
         "relax-limits",
         "allow larger allocations, with a PyTorch that has XPU built in",
-        "2.8 and newer have kernels for larger tensors; Intel's extension refuses them without asking the driver",
+        "Intel's extension refuses them without asking the driver",
     );
     (because(Cause::Refused, text), vec![split, relax.with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")])
 }

@@ -147,7 +147,8 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let exceeds_share = || {
         // Where its settings are in the log, and no share is among them.
         let default = (log.engine == Some("vllm") && log.model.is_some()).then_some(flags::VLLM_SHARE);
-        let share = log.utilization.or(log.mem_fraction_static).or(default)?;
+        // Not SGLang's, beside which activations come.
+        let share = log.utilization.or(default)?;
         let of = flags::times(situation.capacity_bytes?, share.millionths, 1_000_000);
         Some(situation.held_bytes? > of.saturating_add(of / 20))
     };

@@ -125,6 +125,8 @@ pub(super) struct Hit {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableReader {
     open: FxHashMap<Vec<u8>, Kept>,
+    /// Who writes a command that goes on in the next line, and the last line that may be of it.
+    command: Option<(Vec<u8>, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +139,7 @@ struct Kept {
 impl TableReader {
     /// Whether the next line may go on with a text.
     pub(super) fn is_open(&self) -> bool {
-        !self.open.is_empty()
+        !self.open.is_empty() || self.command.is_some()
     }
 
     /// Whether a line may go on with the text of a writer, who did not put a name before it.
@@ -150,6 +152,7 @@ impl TableReader {
 
     /// Ends texts that nobody went on with.
     pub(super) fn expire(&mut self, line: u64) {
+        self.command.take_if(|(_, until)| *until <= line);
         if !self.open.is_empty() {
             self.open.retain(|_, kept| kept.until > line);
         }
@@ -184,11 +187,18 @@ impl TableReader {
             }
         }
         let kept = self.open.remove(key);
+        // A command may have an option in each line.
+        let begun = self.command.take_if(|(writer, _)| writer == key);
+        has_settings |= begun.is_some();
         if lines.is_empty() && failures.is_empty() && !has_settings && kept.is_none() {
             return Vec::new();
         }
         if has_settings {
             engine.get_or_insert_default().take_settings(body);
+            if body.trim_ascii_end().ends_with(b"\\") {
+                let until = begun.map_or(line + KEPT_LINES, |(_, until)| until);
+                self.command = Some((key.to_vec(), until));
+            }
         }
         let dense = without_blanks(body);
         lines.sort_unstable();
