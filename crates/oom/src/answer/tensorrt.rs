@@ -122,8 +122,12 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
             size(free)
         )
     });
+    let part = event.bytes("free").zip(event.bytes("total")).map_or_else(String::new, |(free, total)| {
+        format!("; it failed at a part for which {} of {} was free", size(free), size(total))
+    });
     let text = format!(
-        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together{cache}"
+        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit \
+         together{cache}{part}"
     );
     let steps = vec![
         Step::new(

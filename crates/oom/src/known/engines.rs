@@ -234,6 +234,11 @@ pub(super) const ROWS: &[Row] = &[
         "TensorRT-LLM 0.17 or newer",
         "Executor creation failed due to insufficient GPU memory.{*}could not be created: Model Total GPU memory (GiB): {model_total:g}{*}attempt (GiB): {model_free:g}",
     ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {free:g}",
+    ),
     row("trtllm-create", "TensorRT-LLM 0.17 or newer", "Executor creation failed due to insufficient GPU memory"),
     row(
         "trtllm-create",
