@@ -222,7 +222,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("vllm-blocks", "vLLM up to 0.5", "Out of memory! No free blocks are available"),
     // TGI and TensorRT-LLM.
-    row("tgi-total", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
+    row("tgi-batch", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
     row("tgi-prefill", "TGI", "Not enough memory to handle {tokens:n} prefill tokens"),
     row(
         "trtllm-create",
