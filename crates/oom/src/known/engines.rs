@@ -298,6 +298,11 @@ pub(super) const ROWS: &[Row] = &[
         "LM Studio",
         "insufficient system resources. Under the current settings, this model requires approximately {needed:b} of memory",
     ),
+    row(
+        "lmstudio",
+        "LM Studio",
+        "due to insufficient system resources{*}requires approximately {needed:b} of memory",
+    ),
     row("lmstudio", "LM Studio", "due to insufficient system resources"),
     row("lmstudio", "LM Studio", "Not enough resources to load the model with the current settings"),
     // llama.cpp and Ollama.
