@@ -53,6 +53,11 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
+/// Kills by the system, for want of the host's memory.
+const KILLS: [&str; 2] = ["oom-kill", "limit-kill"];
+/// The kernel prints its tables between the first and the last line of one kill.
+const KILL_LINES: u64 = 500;
+
 /// Engines compute what they refuse: the line that does so is not the program's.
 const ENGINES: [&str; 7] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-", "lmdeploy"];
 
@@ -234,7 +239,18 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
     let events = found.events.iter().enumerate();
     // A size that nothing has tells more than whose memory it is.
     let rank = |event: &Event| (is_absurd(event), weight(event));
-    events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))
+    let (at, event) = events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))?;
+    Some(KILLS.contains(&event.id).then(|| fullest_kill(event, found)).flatten().unwrap_or((at, event)))
+}
+
+/// Of the lines that tell of one kill, the one with the process and its memory.
+fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event)> {
+    let is_same = |event: &Event| {
+        KILLS.contains(&event.id) && event.rank == first.rank && event.line.abs_diff(first.line) <= KILL_LINES
+    };
+    let events = found.events.iter().enumerate().filter(|(_, event)| is_same(event));
+    // Who was killed at a limit matters more than by which words.
+    events.max_by_key(|(at, event)| (event.id == "limit-kill", event.values.len(), std::cmp::Reverse(*at)))
 }
 
 /// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1

@@ -8,6 +8,7 @@ mod context;
 mod dimensions;
 mod event;
 mod found;
+mod limits;
 mod line;
 mod origin;
 mod summary;
@@ -22,6 +23,7 @@ pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Found, Group, Mention, Surroundings};
+use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
@@ -101,6 +103,7 @@ pub struct LogReader {
     table: TableReader,
     summary: SummaryReader,
     trace: TraceReader,
+    limits: LimitReader,
     /// For a sentence that is broken into two lines.
     last: LastLine,
     /// The writer of the last line, and its rank.
@@ -271,6 +274,9 @@ impl LogReader {
         let seen = Seen::of(&line);
         if seen.has_anchor {
             self.look_around(&line, &seen);
+        }
+        if seen.has_any(&limits::ANCHORS) {
+            self.limits.read(&line, self.found.lines + 1, &seen, &mut self.found.surroundings);
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
         let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open(self.found.lines + 1);
