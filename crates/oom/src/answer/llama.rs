@@ -83,7 +83,12 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "Ollama found no way to divide the model between the GPUs{layers}: it needs more memory than they have free"
     );
-    (because(Cause::TooBig, text), vec![fewer_layers(log), shorter(log), fewer_requests()])
+    let mut steps = vec![shorter(log), fewer_layers(log), fewer_requests()];
+    if event.number("layers").is_some() {
+        // Somebody has set the number, which Ollama otherwise chooses itself.
+        steps.swap(0, 1);
+    }
+    (because(Cause::TooBig, text), steps)
 }
 
 /// A warning: the model is loaded all the same.
