@@ -835,6 +835,7 @@ def answers_of_pastes():
     told("dmesg_whole", "host-memory", "less-host-memory", '[1234.671] python3 invoked oom-killer: gfp_mask=0x6200ca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0\n[1234.672] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=python3,pid=1440763,uid=1000\n[1234.673] Out of memory: Killed process 1440763 (python3) total-vm:87033376kB, anon-rss:60356340kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:169956kB oom_score_adj:0', pid=1440763, raw_kb=60356340)
     told("ray_memory_of_the_node", "host-memory", "less-host-memory", 'Memory on the node (IP: 10.0.0.2, ID: 708c7baf966d59aa3f08299830c349ca055293ebb1c33d8e72cd3336) where the task (actor ID: 0dab4ab45f6c947201afac6d01000000, name=RayWorkerVllm.__init__, pid=308, memory used=11.15GB) was running was 12.49GB / 13.15GB (0.950003), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 79a553ea91fe46f95e8384ddf8a8f0a01e3418a975ecd0af983c7bb2) because it was the most recently scheduled task', pid=308, used=11972221338)
     told("ollama_layout_alone", "too-big", "shorter-context", 'Error: 500 Internal Server Error: memory layout cannot be allocated')
+    told("llama_vulkan_behind_load", "too-big", "fewer-layers", 'ggml_vulkan: Device memory allocation of size 1059303232 failed.\nggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\nalloc_tensor_range: failed to allocate Vulkan0 buffer of size 1059303232', raw=1059303232)
 
 
 def main():

@@ -159,16 +159,19 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
     let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
     let by = if event.id == "llama-vulkan" { " by Vulkan" } else { "" };
     let part = part(log, found);
+    let is_ollama = log.engine == Some("ollama");
     let which = match part {
+        Part::Weights if !is_ollama && !is_loading(found) => "the model's weights, or its KV cache",
         Part::Weights => "the model's weights",
         Part::Cache => "the KV cache",
         Part::Compute => "the compute buffers",
     };
     let text = format!("the GPU had no memory for {asked}{device}{by}: probably {which}");
     let cache = log.printed().kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    let is_ollama = log.engine == Some("ollama");
-    let steps = match part {
+    let mut steps = match part {
         Part::Weights if is_ollama => vec![fewer_layers(log), shorter(log), overhead()],
+        // The same function allocates weights and caches, and what follows a load is no weight.
+        Part::Weights if !is_loading(found) => vec![fewer_layers(log), shorter(log)],
         Part::Weights => vec![fewer_layers(log)],
         Part::Cache => {
             let smaller = smaller_cache_type(log, cache, None);
@@ -180,6 +183,9 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         Part::Compute if is_ollama => vec![shorter(log), fewer_layers(log), fewer_requests(), overhead()],
         Part::Compute => vec![smaller_batch(), shorter(log), fewer_layers(log)],
     };
+    if !is_ollama && event.number("device").is_some_and(|device| device > 0) {
+        steps.push(other_split());
+    }
     (because(Cause::TooBig, text), steps)
 }
 
@@ -225,6 +231,21 @@ fn shorter(log: &EngineLog) -> Step {
         Some(cache) => step.brings(cache / 2, None),
         None => step,
     }
+}
+
+/// A GPU with another number than 0 is one of several.
+fn other_split() -> Step {
+    Step::new(
+        "other-split",
+        "give this GPU a smaller part of the model",
+        "the parts need not be equal: each GPU also has its own compute buffers, and the first has the most",
+    )
+    .with("--tensor-split 3,3,2, or --main-gpu with --split-mode none for one GPU")
+}
+
+/// Whether the text has the model's own error beside the buffer's.
+fn is_loading(found: &Found) -> bool {
+    found.events.iter().any(|event| event.id == "llama-load")
 }
 
 fn smaller_batch() -> Step {

@@ -344,7 +344,7 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-vulkan", "llama.cpp", "ErrorOutOfDeviceMemory"),
     row("ollama-system", "Ollama", "model requires more system memory ({needed:b}) than is available ({available:b})"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer, size = {size:b}"),
-    row("llama-allocate", "llama.cpp", "error loading model: unable to allocate"),
+    row("llama-load", "llama.cpp", "error loading model: unable to allocate"),
     row("llama-compute", "llama.cpp", "failed to allocate compute tg buffers"),
     row(
         "llama-compute",
