@@ -312,6 +312,8 @@ pub(super) const ROWS: &[Row] = &[
     row("mps-buffer", "Metal", "total bytes of NDArray > 2**32"),
     row("mps-buffer", "PyTorch on MPS", "Invalid buffer size: {size:b}"),
     row("npu-context", "Ascend (CANN)", "aclrtSetDevice(deviceId) failed: 507033"),
+    row("npu", "Ascend (CANN)", "Memory_Allocation_Failure(EL0004){*}size:{raw:n}, device_id:{device:n}"),
+    row("npu", "Ascend (CANN)", "Call rtMalloc fail, {*}size:{raw:n}, device_id:{device:n}"),
     row("npu", "Ascend (CANN)", "Memory_Allocation_Failure(EL0004)"),
     row("npu", "Ascend (CANN)", "resource[DeviceMemory] with info [size:{raw:n}"),
     row("npu", "Ascend (CANN)", "Reason: Memory resources are exhausted"),
