@@ -209,6 +209,7 @@ pub(super) fn less_weights(log: &EngineLog, printed: &Printed, missing: Option<u
         Some("sglang") => "--tp",
         Some("tensorrt-llm") => "--tp_size",
         Some("tgi") => "--num-shard",
+        Some("lmdeploy") => "--tp",
         _ => "--tensor-parallel-size",
     };
     let step = match printed.weights_bytes.or(printed.consumed_bytes) {
@@ -263,13 +264,13 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
             )
             .with("--cuda-memory-fraction 0.9"),
         ],
-        // Their settings are not those of llama.cpp.
-        Some("tensorrt-llm") => Vec::new(),
-        _ => vec![Step::new(
+        Some("llama.cpp" | "ollama") => vec![Step::new(
             "shorter-context",
             "use a shorter context, or put fewer layers on the GPU",
             "the KV cache and the buffers of the graph grow with the context",
         )],
+        // Others have settings of their own.
+        _ => Vec::new(),
     }
 }
 

@@ -280,7 +280,7 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)
-        .or_else(|| other_engines::explain(event))
+        .or_else(|| other_engines::explain(event, found))
         .or_else(|| tensorrt::explain(event, found))
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
