@@ -28,6 +28,9 @@ fn workspace(event: &Event) -> String {
 /// The answer to a failure while an engine is built, or runs.
 pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    if has("tensorrt-load") {
+        return of_engine(event, found);
+    }
     // The error line behind a tactic that is only skipped says the same as one that ends the build.
     let (cause, text) = if has("tensorrt-tactic") && !has("tensorrt-node") {
         let text = format!(
@@ -66,6 +69,28 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
     ];
     (because(cause, text), steps)
+}
+
+/// The answer to a failure while a built engine is loaded.
+fn of_engine(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let failed = found.events.iter().find(|event| event.id == "tensorrt" && event.requested().is_some());
+    let text = format!(
+        "the GPU had no memory{} for a built TensorRT engine: its weights are allocated as a whole when it is loaded",
+        asked(failed.unwrap_or(event))
+    );
+    let free = Step::new(
+        "free-gpu",
+        "load the engine before others, or release what is no longer needed",
+        "frameworks in the same process keep their caches, and each engine has its own weights",
+    )
+    .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true");
+    let stream = Step::new(
+        "smaller-engine",
+        "build the engine with smaller weights, or keep a part of them in the host's memory",
+        "16 or 8 bits; TensorRT 10 can stream weights",
+    )
+    .with("trtexec --fp16, or --allowWeightStreaming --weightStreamingBudget=...");
+    (because(Cause::TooBig, text), vec![free, super::engines::end_others(None, found), stream])
 }
 
 /// The answer to a failure of TensorRT-LLM.

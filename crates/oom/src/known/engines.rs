@@ -266,6 +266,8 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorrt", "TensorRT up to 7", "OutOfMemory Error in {*}nvinfer1"),
     row("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
     row("tensorrt-node", "TensorRT", "ould not find any implementation for node"),
+    row("tensorrt-load", "TensorRT", "safeDeserialize.cpp::load{*}OutOfMemory"),
+    row("tensorrt-load", "TensorRT (Polygraphy)", "Could not deserialize engine"),
     row(
         "tensorrt-tactic",
         "TensorRT",
