@@ -250,7 +250,7 @@ fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 }
 
 fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
-    let is_of_use = is_fragmented(situation) || nearly_enough(situation).is_some();
+    let is_of_use = !situation.exceeds_capacity() && (is_fragmented(situation) || nearly_enough(situation).is_some());
     if !is_of_use || situation.has_expandable_segments || situation.is_limited() && !is_fragmented(situation) {
         return None;
     }
