@@ -267,7 +267,6 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
     row("tensorrt-node", "TensorRT", "ould not find any implementation for node"),
     row("tensorrt-load", "TensorRT", "safeDeserialize.cpp::load{*}OutOfMemory"),
-    row("tensorrt-load", "TensorRT (Polygraphy)", "Could not deserialize engine"),
     row(
         "tensorrt-tactic",
         "TensorRT",
