@@ -59,7 +59,6 @@ impl Step {
 pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     let rules = [
         contradiction,
-        small_total,
         limit,
         reserve,
         processes,
@@ -71,6 +70,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         refused,
         custom_allocator,
         request,
+        small_total,
     ];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
     for step in &mut steps {

@@ -32,8 +32,9 @@ impl LimitReader {
             .then(|| after(in_limits.unwrap_or(line), &[b"memory:", b"memory\":"]))
             .flatten()
             .and_then(|text| quantity(text, true));
-        let of_command =
-            || after(line, &[b"--mem=", b"--mem ", b"--memory=", b"--memory ", b"mem_limit:", b"mem_limit=", b"mem_mb="]);
+        let of_command = || {
+            after(line, &[b"--mem=", b"--mem ", b"--memory=", b"--memory ", b"mem_limit:", b"mem_limit=", b"mem_mb="])
+        };
         let found = of_pod.or_else(|| of_command().and_then(|text| quantity(text, false)));
         surroundings.memory_limit_bytes = surroundings.memory_limit_bytes.or(found);
     }
