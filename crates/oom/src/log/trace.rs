@@ -174,6 +174,7 @@ const PURPOSES: [(Purpose, &[&str]); 3] = [
             "_load_pretrained_model",
             "load_sub_model",
             "load_component",
+            "load_weights(",
             "component_loader",
             "/model_loader/",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
