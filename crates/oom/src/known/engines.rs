@@ -237,6 +237,36 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "trtllm-create",
         "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Sampler{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {sampler_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Drafter{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {drafter_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Speculative decoding resources{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {speculative_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Initial KV {*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {trial_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Additional executor resources{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {tokens_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Model resources created during usage{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {tokens_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
         "Executor creation failed due to insufficient GPU memory.{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {free:g}",
     ),
     row("trtllm-create", "TensorRT-LLM 0.17 or newer", "Executor creation failed due to insufficient GPU memory"),
@@ -252,6 +282,11 @@ pub(super) const ROWS: &[Row] = &[
         "trtllm-cache",
         "TensorRT-LLM",
         "maxTokensInPagedKvCache ({tokens:n}) must be large enough to process at least 1 sequence",
+    ),
+    row(
+        "trtllm-cache",
+        "TensorRT-LLM up to 0.6",
+        "maxTokensInPagedKvCache must be large enough to process at least 1 sequence",
     ),
     row("tgi-load", "TGI", "Error: ShardCannotStart"),
     row("tgi-total", "TGI 2.4 or newer", "Not enough memory to handle `max_total_tokens={tokens:n}`"),
