@@ -516,7 +516,7 @@ pub(super) fn of_comfyui() -> [Step; 2] {
 }
 
 /// What makes AUTOMATIC1111's web UI and its forks need less.
-fn of_webui() -> [Step; 2] {
+pub(super) fn of_webui() -> [Step; 2] {
     let offload = Step::new(
         "offload",
         "keep less of the model on the GPU",

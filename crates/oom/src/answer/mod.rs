@@ -24,7 +24,7 @@ use super::engine::EngineLog;
 use super::log::{AskedAt, Event, Found, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, of_comfyui, record_a_snapshot, sort, steps};
+use super::steps::{Step, of_comfyui, of_webui, record_a_snapshot, sort, steps};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,9 +138,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
             steps.insert(at, in_chunks(situation.tried_bytes));
         }
-        if situation.kind == Kind::Driver && situation.is_comfyui {
+        if situation.kind == Kind::Driver && (situation.is_comfyui || situation.is_webui) {
             // Its models are what can give way, and a snapshot is for who writes the program.
-            steps.splice(..0, of_comfyui());
+            steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui() });
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
         }
