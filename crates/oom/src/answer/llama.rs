@@ -13,6 +13,9 @@ use crate::steps::Step;
 /// Tokens that llama.cpp computes at once unless it is told otherwise.
 const DEFAULT_UBATCH: u64 = 512;
 
+/// Lines in which one failure is told.
+const NEAR_LINES: u64 = 8;
+
 /// The part of the memory that did not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -154,6 +157,14 @@ fn vulkan_limit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    // Of the lines of one failure the allocator's has the size and the device.
+    let of_allocator = |near: &&Event| {
+        near.id == "llama-buffer" && near.requested().is_some() && near.line.abs_diff(event.line) <= NEAR_LINES
+    };
+    let event = match event.requested() {
+        Some(_) => event,
+        None => found.events.iter().find(of_allocator).unwrap_or(event),
+    };
     let asked = event.requested().map_or_else(|| "a buffer".to_owned(), |bytes| format!("a buffer of {}", size(bytes)));
     let device = event.number("device").map(|device| format!(" on GPU {device}"));
     let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
@@ -193,7 +204,9 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
 fn part(log: &EngineLog, found: &Found) -> Part {
     let printed = log.printed();
     let has = |ids: &[&str]| found.events.iter().any(|event| ids.contains(&event.id));
-    if has(&["llama-kv"]) {
+    if has(&["llama-load"]) {
+        Part::Weights
+    } else if has(&["llama-kv"]) {
         Part::Cache
     } else if has(&["llama-compute", "llama-graph", "llama-output"]) || printed.kv_cache_bytes.is_some() {
         Part::Compute

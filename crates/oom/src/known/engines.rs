@@ -353,7 +353,7 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-buffer", "llama.cpp", "allocating {size:b} on device {device:n}: cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "hipMalloc failed: out of memory"),
-    row("llama-buffer", "Ollama", "error loading model: unable to allocate backend buffer"),
+    row("llama-load", "Ollama", "error loading model: unable to allocate backend buffer"),
     row("llama-allocate", "llama.cpp", "alloc_tensor_range: failed to allocate {!CPU}{*}buffer of size {raw:n}"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer for lora adapter").at("buffer for lora adapter"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer for control vector").at("buffer for control vect"),
@@ -380,6 +380,7 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-vulkan", "llama.cpp", "ErrorOutOfDeviceMemory"),
     row("ollama-system", "Ollama", "model requires more system memory ({needed:b}) than is available ({available:b})"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer, size = {size:b}"),
+    row("llama-load", "Ollama", "runner process has terminated: error loading model: unable to allocate"),
     row("llama-load", "llama.cpp", "error loading model: unable to allocate"),
     row("llama-compute", "llama.cpp", "failed to allocate compute tg buffers"),
     row(
