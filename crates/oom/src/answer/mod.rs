@@ -253,7 +253,9 @@ fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event
     };
     let events = found.events.iter().enumerate().filter(|(_, event)| is_same(event));
     // Who was killed at a limit matters more than by which words.
-    events.max_by_key(|(at, event)| (event.id == "limit-kill", event.values.len(), std::cmp::Reverse(*at)))
+    events.max_by_key(|(at, event)| {
+        (event.id == "limit-kill", event.number("pid").is_some(), event.values.len(), std::cmp::Reverse(*at))
+    })
 }
 
 /// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1

@@ -67,6 +67,9 @@ pub(super) const ROWS: &[Row] = &[
     row("oom-kill", "Linux up to 4", "Out of memory: Kill process {pid:n} ({name:w}) score"),
     row("oom-kill", "Linux", "invoked oom-killer"),
     row("limit-kill", "Linux", "oom-kill:constraint=CONSTRAINT_MEMCG"),
+    row("limit-kill", "Linux up to 4", "Memory cgroup out of memory: Kill process {pid:n} ({name:w}) score"),
+    row("limit-kill", "Linux up to 5", "memory: usage {used_kb:n}kB, limit {limit_kb:n}kB, failcnt"),
+    row("limit-kill", "Kubernetes", "OOMKill (memory exceeded limit"),
     row("oom-kill", "Linux", "oom-kill:constraint={constraint:w}"),
     row("oom-kill", "Linux", "oom_reaper: reaped process {pid:n} ({name:w})"),
     row("limit-kill", "PBS", "PBS: job killed: mem {raw_kb:n}kb exceeded limit {limit_kb:n}kb"),
@@ -92,6 +95,9 @@ pub(super) const ROWS: &[Row] = &[
         ", name={name:w}, pid={pid:n}, memory used={used:b}) was running was {node_used:b} / {node:b} (",
     )
     .at("was running was "),
+    // A name may hold commas.
+    row("oom-kill", "Ray", ", pid={pid:n}, memory used={used:b}) was running was {node_used:b} / {node:b} (")
+        .at("was running was "),
     row("oom-kill", "Ray", "killed due to the node running low on memory"),
     row("oom-kill", "Kubernetes", "The node was low on resource: memory"),
     row("limit-kill", "Hugging Face Spaces", "Memory limit exceeded ({limit_gib:g}Gi)"),

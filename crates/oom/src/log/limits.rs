@@ -6,7 +6,8 @@ use super::Surroundings;
 use super::table::Seen;
 
 /// Bytes that a line must hold to be looked at here.
-pub(super) const ANCHORS: [&str; 7] = ["imits:", "equests:", "memory:", "memory\":", "--mem", "mem_limit", "mem_mb="];
+pub(super) const ANCHORS: [&str; 8] =
+    ["imits:", "equests:", "memory:", "memory\":", "--mem", "mem_limit", "mem_mb=", "emory Limit"];
 /// Lines from `Limits:` to its memory: processors, devices and storage may stand between them.
 const NEAR_LINES: u64 = 8;
 
@@ -35,7 +36,8 @@ impl LimitReader {
         let of_command = || {
             after(line, &[b"--mem=", b"--mem ", b"--memory=", b"--memory ", b"mem_limit:", b"mem_limit=", b"mem_mb="])
         };
-        let found = of_pod.or_else(|| of_command().and_then(|text| quantity(text, false)));
+        let of_report = || after(line, &[b"emory Limit:", b"emory Limit**:"]).and_then(|text| quantity(text, true));
+        let found = of_pod.or_else(of_report).or_else(|| of_command().and_then(|text| quantity(text, false)));
         surroundings.memory_limit_bytes = surroundings.memory_limit_bytes.or(found);
     }
 }
@@ -97,6 +99,7 @@ mod tests {
             ("srun --mem 8000 python train.py", 8000 << 20),
             ("docker run --memory=8g --gpus all image\n", 8 << 30),
             ("    mem_limit: 512m\n", 512 << 20),
+            ("> **Memory Limit**: 1000Gi  \n", 1000 << 30),
             ("    resources: mem_mb=14000, mem_mib=13352, disk_mb=1000\n", 14000 << 20),
         ] {
             assert_eq!(limit(log), Some(bytes), "{log}");
