@@ -293,8 +293,9 @@ pub(super) const ROWS: &[Row] = &[
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.
     row("tensorrt", "TensorRT", "Requested amount of GPU memory ({raw:n} bytes) could not be allocated"),
-    row("tensorrt", "TensorRT", "User allocator error allocating {raw:n}-byte buffer"),
-    row("tensorrt", "TensorRT", "Cuda Runtime (out of memory)"),
+    row("tensorrt", "TensorRT", "ser allocator error allocating {raw:n}-byte buffer"),
+    row("tensorrt", "TensorRT 10", "ut of Memory (Requested size was {raw:n} bytes"),
+    row("tensorrt", "TensorRT", "uda Runtime (out of memory)"),
     row("tensorrt", "TensorRT up to 7", "Allocator::allocate: 2 (out of memory)"),
     row("tensorrt", "TensorRT up to 7", "Cuda Error in allocate: 2 (out of memory)"),
     row("tensorrt", "TensorRT up to 8", "GPU memory allocation error during getBestTactic"),
