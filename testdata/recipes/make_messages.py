@@ -853,6 +853,7 @@ def answers_of_pastes():
     told("pod_in_a_report", "host-memory", "more-host-memory", '> **Restart Reason**: OOMKill (memory exceeded limit, SIGKILL)\n> **Exit Code**: 137 (= 128 + 9, i.e., SIGKILL)\n> **Memory Limit**: 1000Gi')
     told("ray_name_with_commas", "host-memory", "less-host-memory", 'Memory on the node (IP: 10.0.0.2, ID: ba65c80c8aec6b1c406693f640c53f85422d4d73b069747d69875d42) where the task (task ID: d221d26232c9bae05def6a6d00dbd292d4fc77cc01000000, name=head, rank=0,, pid=4503, memory used=9.04GB) was running was 1900.50GB / 2000.00GB (0.950250), which exceeds the memory usage threshold of 0.95. Ray killed this worker', pid=4503)
     told("tensorrt_retyped", "too-big", "smaller-workspace", '[E] [defaultAllocator.cpp::allocate::19] Error code 1: cuda Runtime (out of memory)TE] Error code: 9: skipping tactic 0x0000000000000000 due to exception [tunablegraph.cpp:create:116] autotuning: user allocator error allocating 86114305024-byte buffer\n[E] [virtualMemoryBuffer.cpp::resizePhysical::140] Error code 2: out of Memory (Requested size was 22942842880 bytes.)')
+    told("vllm_sets_up", "refused", "look-at-device", '(EngineCore pid=812)   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/worker/gpu_worker.py", line 231, in init_device\n(EngineCore pid=812)     current_platform.set_device(self.device)\n(EngineCore pid=812) torch.AcceleratorError: CUDA error: out of memory')
 
 
 def main():

@@ -39,7 +39,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
-        "set-up" | "general-set-up" => set_up(event),
+        "set-up" | "general-set-up" => set_up(event.origin),
         "nvml-assert" => nvml_assert(),
         "runtime" => runtime(event, found),
         _ => return None,
@@ -495,12 +495,12 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
 }
 
 /// The driver had no memory for a process that had requested nothing yet.
-fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
+/// A process that is not on the GPU yet.
+pub(super) fn set_up(by: &str) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not set up this process on the GPU, before it requested anything: other processes have filled the \
+        "{by} could not set up this process on the GPU, before it requested anything: other processes have filled the \
          GPU, or the driver has no more \
-         host memory for it (a limit of WSL, of a container, `ulimit -v`)",
-        event.origin
+         host memory for it (a limit of WSL, of a container, `ulimit -v`)"
     );
     let look =
         Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")

@@ -76,6 +76,11 @@ pub fn answer(found: &Found) -> Option<Answer> {
             let (diagnosis, steps) = host::pinned(None);
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
+        (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.sets_up() => {
+            let (mut diagnosis, steps) = libraries::set_up("the driver");
+            diagnosis.notes.extend(asked(&found.groups[0].asked));
+            return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
+        }
         (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
         (None, None) => return summary::explain(found),
     };
