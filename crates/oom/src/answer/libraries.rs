@@ -495,7 +495,6 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
 }
 
 /// The driver had no memory for a process that had requested nothing yet.
-/// A process that is not on the GPU yet.
 pub(super) fn set_up(by: &str) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "{by} could not set up this process on the GPU, before it requested anything: other processes have filled the \

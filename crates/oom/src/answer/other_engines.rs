@@ -1,4 +1,4 @@
-//! Failures of engines that print no numbers, or few: `LMDeploy`, MLC, `ExLlama`, LM Studio.
+//! Failures of engines that print no numbers, or few: `LMDeploy`, MLC, `ExLlama`, `KTransformers`, LM Studio.
 
 use highwater_units::size;
 
@@ -21,6 +21,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "lmdeploy-cache" => lmdeploy_cache(),
         "mlc" => mlc(event),
         "exllama" => exllama(),
+        "ktransformers" => ktransformers(event),
         "lmstudio" => lm_studio(event),
         _ => return None,
     })
@@ -125,6 +126,24 @@ fn exllama() -> (Diagnosis, Vec<Step>) {
             "in a model with experts, most weights belong to them",
         )
         .with("cpu_moe_offload_layers (TabbyAPI, ExLlamaV3)"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+fn ktransformers(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.decimal("free").zip(event.decimal("weights")).map_or_else(String::new, |(free, weights)| {
+        format!(": they take {:.1} GB, and the share is {:.1} GB", weights.value(), free.value())
+    });
+    let text = format!("the weights that KTransformers keeps on the GPUs are larger than its share of them{numbers}");
+    let steps = vec![
+        Step::new("offload", "keep more experts on the CPU", "the GPU then holds attention and shared experts alone")
+            .with("--kt-num-gpu-experts 0, or a rule file that names fewer layers for cuda"),
+        Step::new(
+            "raise-share",
+            "give the engine a larger share of the GPUs, or more GPUs",
+            "the rest must hold the KV cache",
+        )
+        .with("gpu_memory_utilization"),
     ];
     (because(Cause::TooBig, text), steps)
 }

@@ -2,7 +2,8 @@
 //!
 //! # Source
 //! vLLM and `SGLang`: the releases named in `engine/lines.rs`; TGI 1.0 to 3.3; Ollama 0.1 to 0.32; llama.cpp as node-llama-cpp 3.22 ships it, by the strings of
-//! its CUDA, Vulkan and Metal builds; TensorRT-LLM, `LMDeploy`, MLC, `ExLlama` and LM Studio: messages that users posted.
+//! its CUDA, Vulkan and Metal builds; TensorRT-LLM 1.3, `LMDeploy`, MLC, `ExLlamaV2`, `ExLlamaV3` and `KTransformers` at the commits that
+//! `testdata/messages/forms.json` names; their older releases and LM Studio: messages that users posted.
 
 use super::{Row, row};
 
@@ -330,6 +331,9 @@ pub(super) const ROWS: &[Row] = &[
     row("mlc", "MLC", "Cannot estimate KV cache capacity."),
     row("exllama", "ExLlamaV3", "Insufficient VRAM in split for model and cache"),
     row("exllama", "ExLlamaV2", "Insufficient VRAM for model and cache"),
+    row("exllama", "ExLlamaV2", "Insufficient space in device allocation"),
+    row("exllama", "ExLlamaV3", "Not enough space in cache for single state"),
+    row("ktransformers", "KTransformers", "GPU memory size {free:f}G is smaller than {weights:f}G"),
     row(
         "lmstudio",
         "LM Studio",

@@ -96,8 +96,7 @@ pub(super) const ROWS: &[Row] = &[
     )
     .at("was running was "),
     // A name may hold commas.
-    row("oom-kill", "Ray", ", pid={pid:n}, memory used={used:b}) was running was {node_used:b} / {node:b} (")
-        .at("was running was "),
+    row("oom-kill", "Ray", "memory used={used:b}) was running was {node_used:b} / {node:b} (").at("was running was "),
     row("oom-kill", "Ray", "killed due to the node running low on memory"),
     row("oom-kill", "Kubernetes", "The node was low on resource: memory"),
     row("limit-kill", "Hugging Face Spaces", "Memory limit exceeded ({limit_gib:g}Gi)"),
