@@ -206,10 +206,9 @@ pub(super) fn less_weights(log: &EngineLog, printed: &Printed, missing: Option<u
     let title = "load less of the model on each GPU: more GPUs in parallel, or quantised weights";
     let parallel = log.tensor_parallel.unwrap_or(1).max(1) * 2;
     let flag = match log.engine {
-        Some("sglang") => "--tp",
+        Some("sglang" | "lmdeploy") => "--tp",
         Some("tensorrt-llm") => "--tp_size",
         Some("tgi") => "--num-shard",
-        Some("lmdeploy") => "--tp",
         _ => "--tensor-parallel-size",
     };
     let step = match printed.weights_bytes.or(printed.consumed_bytes) {

@@ -354,8 +354,8 @@ fn limit_of(event: &Event, found: &Found) -> Option<u64> {
     let of_killer = event.bytes("limit").or_else(|| event.bytes("limit_gib"));
     let in_kib = || {
         // The kernel prints it in a line before the one with the process.
-        let kills = [event].into_iter().chain(found.events.iter().filter(|other| other.id == event.id));
-        kills.filter_map(|event| event.number("limit_kb")).next()?.checked_mul(1024)
+        let mut kills = [event].into_iter().chain(found.events.iter().filter(|other| other.id == event.id));
+        kills.find_map(|event| event.number("limit_kb"))?.checked_mul(1024)
     };
     of_killer.or_else(in_kib).or(found.surroundings.memory_limit_bytes)
 }

@@ -82,7 +82,7 @@ const KILLED: &str = "Killed";
 
 /// All bytes that a line must hold to be looked at here, and in what reads dimensions and tables.
 pub(super) fn around() -> impl Iterator<Item = &'static str> {
-    let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS).chain(&super::limits::ANCHORS);
+    let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
     let words = AROUND
         .iter()
         .chain(&TORCH)
