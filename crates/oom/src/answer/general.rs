@@ -95,7 +95,7 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         Some(Program::Llama) => {
             return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
         }
-        Some(Program::Mlx) => return metal(),
+        Some(Program::Mlx) => return metal(found),
         _ => {}
     }
     let free = event.bytes("free").map_or_else(String::new, |free| format!(", with {} available", size(free)));

@@ -35,7 +35,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "level-zero" => level_zero(event, found),
         "single-allocation" => single_allocation(event),
         "bare" => bare(event),
-        "metal" => metal(),
+        "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
@@ -283,7 +283,7 @@ fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The GPU of a Mac shares the host's memory, up to a limit.
-pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
+pub(super) fn metal(found: &Found) -> (Diagnosis, Vec<Step>) {
     let text = "the GPU's work did not fit in the memory that macOS lets it use (about two thirds to three quarters of the Mac's): the model, \
                 its cache and the activations share it with every other program";
     let steps = vec![
@@ -292,7 +292,11 @@ pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
             "reduce the memory needed at once: a shorter context or fewer requests, a smaller prefill, fewer pixels or frames",
             "the weights stay; the rest of the memory grows with these",
         )
-        .with("mlx_lm: --max-kv-size 8192, --prefill-step-size 512"),
+        .with(match found.surroundings.engine {
+            Some("llama.cpp") => "-c 8192 --parallel 1 -ub 256",
+            Some("ollama") => "OLLAMA_CONTEXT_LENGTH=4096 OLLAMA_NUM_PARALLEL=1",
+            _ => "mlx_lm: --max-kv-size 8192, --prefill-step-size 512",
+        }),
         Step::new("smaller-model", "use a smaller or more quantised model, and keep only one loaded", "all of its \
              weights are in memory"),
         Step::new("raise-limit", "let the GPU use more of the memory", "the system and other programs need the rest")

@@ -19,7 +19,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "sglang-pool" => pool(event, log),
         "sglang-graphs" => graphs(log, found),
         "sglang-prefill" | "sglang-decode" => batch(event, log),
-        "sglang-slots" => slots(),
+        "sglang-slots" => slots(event),
         "sglang-state" => state(event, log),
         "sglang-beside" => beside(event, log),
         "sglang-staging" => staging(),
@@ -158,8 +158,13 @@ fn fewer_running(why: &str) -> Step {
     Step::new("fewer-requests", "run fewer requests at once, or shorter ones", why).with("--max-running-requests 32")
 }
 
-fn slots() -> (Diagnosis, Vec<Step>) {
-    let text = "more requests ran than the engine's table has slots for: the table is full, not the GPU";
+fn slots(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event
+        .number("requests")
+        .zip(event.number("open_slots"))
+        .map_or_else(String::new, |(requests, open)| format!(" ({requests} requests, and slots for {open})"));
+    let text =
+        format!("more requests ran than the engine's table has slots for{numbers}: the table is full, not the GPU");
     (because(Cause::KvCache, text), vec![fewer_running("the table's size is fixed at start")])
 }
 

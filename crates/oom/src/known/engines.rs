@@ -190,6 +190,11 @@ pub(super) const ROWS: &[Row] = &[
         "SGLang 0.4.5 or newer",
         "The host memory should be larger than the device memory with the current protocol",
     ),
+    row(
+        "sglang-slots",
+        "SGLang 0.4 or newer",
+        "alloc_req_slots runs out of memory. {*}available_size()={open_slots:n}, num_reqs={requests:n}",
+    ),
     row("sglang-slots", "SGLang 0.4 or newer", "alloc_req_slots runs out of memory."),
     row(
         "sglang-slots",
@@ -392,6 +397,11 @@ pub(super) const ROWS: &[Row] = &[
         "llama-compute",
         "llama.cpp (Metal)",
         "command buffer {number:n} failed with status 5 error: Insufficient Memory",
+    ),
+    row(
+        "llama-compute",
+        "llama.cpp",
+        "command buffer {number:n} failed with status 5 {*}ggml-metal-context.m:{*}fatal error error: Insufficient Memory",
     ),
     row("llama-compute", "llama.cpp", "error (failed to allocate memory)"),
     row("llama-output", "llama.cpp", "failed to allocate output buffer of size {size:b}")
