@@ -34,9 +34,15 @@ impl LimitReader {
             .flatten()
             .and_then(|text| quantity(text, true));
         let of_command = || {
+            if !words.has_any(&["--mem", "mem_limit", "mem_mb="]) {
+                return None;
+            }
             after(line, &[b"--mem=", b"--mem ", b"--memory=", b"--memory ", b"mem_limit:", b"mem_limit=", b"mem_mb="])
         };
-        let of_report = || after(line, &[b"emory Limit:", b"emory Limit**:"]).and_then(|text| quantity(text, true));
+        let of_report = || {
+            let text = words.has("emory Limit").then(|| after(line, &[b"emory Limit:", b"emory Limit**:"]));
+            quantity(text.flatten()?, true)
+        };
         let found = of_pod.or_else(of_report).or_else(|| of_command().and_then(|text| quantity(text, false)));
         surroundings.memory_limit_bytes = surroundings.memory_limit_bytes.or(found);
     }
