@@ -113,7 +113,8 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     }
     let brings = |bytes: u64| bytes >= shortage.max(WORTH_A_WORD_BYTES);
     let mut causes = Vec::new();
-    let fragmentation = is_fragmented(situation) && !situation.has_expandable_segments;
+    // Beyond the GPU's own memory a gap is as slow as what is beside it: the program is too large.
+    let fragmentation = is_fragmented(situation) && !situation.has_expandable_segments && !situation.exceeds_capacity();
     // In one piece this request would fit, and a later one would not.
     let is_impossible = situation.is_impossible();
     if fragmentation && !is_impossible {
@@ -399,10 +400,8 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if situation.is_printed
-        && let (Some(held), Some(capacity)) = (situation.held_bytes, situation.capacity_bytes)
-        && held > capacity.saturating_add(capacity / 50)
-        && !situation.is_contradictory()
+    if let (Some(held), Some(capacity)) = (situation.held_bytes, situation.capacity_bytes)
+        && situation.exceeds_capacity()
     {
         notes.push(format!(
             "PyTorch holds {}, more than the GPU's {}: the driver has moved a part to the host's memory (the fallback to \

@@ -315,6 +315,14 @@ impl Situation {
         self.capacity_bytes.zip(self.free_bytes).is_some_and(|(capacity, free)| over(capacity, free))
     }
 
+    /// Whether PyTorch holds more than the GPU has, beyond what rounding explains: a part is in the host's memory.
+    pub fn exceeds_capacity(&self) -> bool {
+        let beyond = |held: u64, capacity: u64| held > capacity.saturating_add(capacity / 50);
+        self.is_printed
+            && !self.is_contradictory()
+            && self.held_bytes.zip(self.capacity_bytes).is_some_and(|(held, capacity)| beyond(held, capacity))
+    }
+
     /// The least that the program is sure to need: at once, or in the step that failed.
     pub fn least_needed_bytes(&self) -> Option<u64> {
         self.needs_bytes.max(self.whole_step.map(|whole| whole.at_least_bytes))

@@ -14,6 +14,9 @@ use super::situation::{Situation, last_digit_bytes};
 /// Processes that are named in a step.
 const NAMED: usize = 4;
 
+/// The most memory of a machine whose CPU and GPU share it.
+const LARGEST_APU_BYTES: u64 = 128 << 30;
+
 /// The steps against fragmentation.
 const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
 
@@ -67,6 +70,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         refused,
         custom_allocator,
         request,
+        small_total,
     ];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
     for step in &mut steps {
@@ -194,15 +198,35 @@ fn contradiction(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         size(free)
     );
     Some(match situation.backend {
-        Some("HIP" | "ROCm") => Step::new(
-            "raise-shared-memory",
-            "let the GPU use more of the host's memory: raise the kernel's limit of pages, or the memory that the firmware \
-             sets aside for graphics, and use a newer ROCm",
-            detail,
-        )
-        .with("ttm.pages_limit=N on the kernel's command line, with N = GiB × 262144"),
+        Some("HIP" | "ROCm") => more_for_graphics(detail),
         _ => Step::new("look-at-device", "compare the totals of the driver's own tool with the message", detail)
             .with(tool(situation)),
+    })
+}
+
+/// On an APU the GPU's memory is a part of the host's, which settings choose.
+fn more_for_graphics(detail: impl Into<String>) -> Step {
+    Step::new(
+        "raise-shared-memory",
+        "let the GPU use more of the host's memory: raise the kernel's limit of pages, or the memory that the firmware \
+         sets aside for graphics, and use a newer ROCm",
+        detail,
+    )
+    .with("ttm.pages_limit=N on the kernel's command line, with N = GiB × 262144")
+}
+
+/// A device whose total is all that stands in the way, and may be a setting.
+fn small_total(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    let (capacity, free, tried) = (situation.capacity_bytes?, situation.free_bytes?, situation.tried_bytes?);
+    let is_empty = situation.held_bytes.unwrap_or(0) < capacity / 50 && free > capacity / 10 * 9;
+    let is_rocm = matches!(situation.backend, Some("HIP" | "ROCm"));
+    // An absurd request stays one.
+    let is_possible = tried <= LARGEST_APU_BYTES;
+    (diagnosis.cause == Cause::NeverFits && is_rocm && is_empty && is_possible).then(|| {
+        more_for_graphics(format!(
+            "on an APU the total is a setting: ROCm sees {}, nearly all of it free",
+            size(capacity)
+        ))
     })
 }
 
@@ -250,7 +274,7 @@ fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 }
 
 fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
-    let is_of_use = is_fragmented(situation) || nearly_enough(situation).is_some();
+    let is_of_use = !situation.exceeds_capacity() && (is_fragmented(situation) || nearly_enough(situation).is_some());
     if !is_of_use || situation.has_expandable_segments || situation.is_limited() && !is_fragmented(situation) {
         return None;
     }
@@ -492,7 +516,7 @@ pub(super) fn of_comfyui() -> [Step; 2] {
 }
 
 /// What makes AUTOMATIC1111's web UI and its forks need less.
-fn of_webui() -> [Step; 2] {
+pub(super) fn of_webui() -> [Step; 2] {
     let offload = Step::new(
         "offload",
         "keep less of the model on the GPU",

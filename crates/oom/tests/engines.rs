@@ -102,3 +102,17 @@ fn a_log_tells_whether_it_compiled() {
     let later = "INFO 06-04 [backends.py:292] Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 1.874 s";
     assert!(!compiles(later));
 }
+
+/// As people paste commands: an option in each line.
+#[test]
+fn a_command_may_go_on_in_the_next_lines() {
+    let log = EngineLog::read(
+        b"python3 -m sglang.launch_server \\\n        --model-path /models/a \\\n        --tp-size 16 --nnodes 1 \\\n        \
+          --mem-fraction-static 0.90 \\\n        --port 8000\n        --chunked-prefill-size 2048\n",
+    )
+    .unwrap();
+    assert_eq!((log.engine, log.tensor_parallel), (Some("sglang"), Some(16)));
+    assert_eq!(log.mem_fraction_static.map(|share| share.millionths), Some(900_000));
+    // The line before it ends the command.
+    assert_eq!(log.max_num_batched_tokens, None);
+}

@@ -206,7 +206,7 @@ pub(super) fn less_weights(log: &EngineLog, printed: &Printed, missing: Option<u
     let title = "load less of the model on each GPU: more GPUs in parallel, or quantised weights";
     let parallel = log.tensor_parallel.unwrap_or(1).max(1) * 2;
     let flag = match log.engine {
-        Some("sglang") => "--tp",
+        Some("sglang" | "lmdeploy") => "--tp",
         Some("tensorrt-llm") => "--tp_size",
         Some("tgi") => "--num-shard",
         _ => "--tensor-parallel-size",
@@ -263,13 +263,13 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
             )
             .with("--cuda-memory-fraction 0.9"),
         ],
-        // Their settings are not those of llama.cpp.
-        Some("tensorrt-llm") => Vec::new(),
-        _ => vec![Step::new(
+        Some("llama.cpp" | "ollama") => vec![Step::new(
             "shorter-context",
             "use a shorter context, or put fewer layers on the GPU",
             "the KV cache and the buffers of the graph grow with the context",
         )],
+        // Others have settings of their own.
+        _ => Vec::new(),
     }
 }
 

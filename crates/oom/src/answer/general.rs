@@ -8,7 +8,7 @@ use super::{because, host, llama, tensorrt};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;
-use crate::steps::Step;
+use crate::steps::{Step, of_webui};
 
 /// The answer to a failure without a row of its own.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -26,6 +26,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         ("device", Some(Program::TensorRt)) => tensorrt::of_builder(event, found),
         ("device", _) => device(event, found),
         ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
+        // It catches PyTorch's error, and prints only that memory ran out.
+        _ if found.surroundings.is_webui => {
+            let text = "the GPU had no memory for a request: the models and their activations need more than it has free; the program's \
+                        own line has no numbers";
+            (because(Cause::TooBig, text), of_webui().to_vec())
+        }
         // Its own programs know no other.
         (_, Some(_)) => device(event, found),
         _ => unknown(event, program),
@@ -89,7 +95,7 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         Some(Program::Llama) => {
             return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
         }
-        Some(Program::Mlx) => return metal(),
+        Some(Program::Mlx) => return metal(found),
         _ => {}
     }
     let free = event.bytes("free").map_or_else(String::new, |free| format!(", with {} available", size(free)));

@@ -36,9 +36,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             _ => allocator(event),
         },
         "page-file" => page_file(event),
-        "oom-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => general::compiler(),
-        "oom-kill" => killed(event, true),
-        "sigkill" => killed(event, false),
+        "oom-kill" | "limit-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => {
+            general::compiler()
+        }
+        "oom-kill" => killed(event),
+        "limit-kill" => killed_at_limit(event, found),
+        "sigkill" => ended_by_signal(event, found),
         _ => return None,
     })
 }
@@ -327,25 +330,65 @@ fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![first, less_host_memory(), more_host_memory()])
 }
 
-fn killed(event: &Event, is_certain: bool) -> (Diagnosis, Vec<Step>) {
-    let resident =
-        event.number("raw_kb").map(|kib| format!(", which had {} of memory", size(kib.saturating_mul(1024))));
-    let who = process(event);
-    let text = if is_certain {
-        format!(
-            "the host ran out of memory, and the system killed {who}{}: this is not GPU memory",
-            resident.unwrap_or_default()
-        )
-    } else {
-        format!(
-            "{who} was killed by signal 9 (exit code 137): usually because the host, or the container's limit, ran \
-             out of memory, not the GPU; a scheduler's time limit or a person can also end a process this way"
-        )
+fn resident(event: &Event) -> String {
+    let of_kernel = event.number("raw_kb").map(|kib| kib.saturating_mul(1024));
+    let used = of_kernel.or_else(|| event.bytes("used"));
+    used.map_or_else(String::new, |bytes| format!(", which had {} of memory", size(bytes)))
+}
+
+fn killed(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let of_node = event
+        .bytes("node_used")
+        .zip(event.bytes("node"))
+        .map_or_else(String::new, |(used, all)| format!(": {} of the node's {} was in use", size(used), size(all)));
+    let text = format!(
+        "the host ran out of memory, and the system killed {}{}{of_node}: this is not GPU memory",
+        process(event),
+        resident(event)
+    );
+    (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()])
+}
+
+/// The limit that a job or container has, by its killer or by its description.
+fn limit_of(event: &Event, found: &Found) -> Option<u64> {
+    let of_killer = event.bytes("limit").or_else(|| event.bytes("limit_gib"));
+    let in_kib = || {
+        // The kernel prints it in a line before the one with the process.
+        let mut kills = [event].into_iter().chain(found.events.iter().filter(|other| other.id == event.id));
+        kills.find_map(|event| event.number("limit_kb"))?.checked_mul(1024)
     };
-    let steps = if is_certain {
-        vec![less_host_memory(), more_host_memory()]
-    } else {
-        vec![look_at_kernel(), less_host_memory(), more_host_memory()]
-    };
-    (because(Cause::HostMemory, text), steps)
+    of_killer.or_else(in_kib).or(found.surroundings.memory_limit_bytes)
+}
+
+/// To raise a limit that is known.
+fn raise_limit(limit: Option<u64>) -> Step {
+    let step = more_host_memory();
+    match limit {
+        Some(limit) => Step { detail: format!("its limit is {}; {}", size(limit), step.detail), ..step },
+        None => step,
+    }
+}
+
+/// A job or container reached its own limit, whatever the host has.
+fn killed_at_limit(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let limit = limit_of(event, found);
+    let of = limit.map_or_else(String::new, |limit| format!(", {},", size(limit)));
+    let text = format!(
+        "the job or container reached its limit of the host's memory{of} and {}{} was killed: this is not GPU memory, and the host \
+         itself need not be full",
+        process(event),
+        resident(event)
+    );
+    (because(Cause::HostMemory, text), vec![raise_limit(limit), less_host_memory()])
+}
+
+fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let limit = found.surroundings.memory_limit_bytes;
+    let of = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
+    let text = format!(
+        "{} was killed by signal 9 (exit code 137): usually because the host, or the container's limit{of}, ran \
+         out of memory, not the GPU; a scheduler's time limit or a person can also end a process this way",
+        process(event)
+    );
+    (because(Cause::HostMemory, text), vec![look_at_kernel(), less_host_memory(), raise_limit(limit)])
 }

@@ -33,12 +33,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "kernel" => kernel(event),
         "kernel-tensor-memory" => tensor_memory(event),
         "level-zero" => level_zero(event, found),
+        "single-allocation" => single_allocation(event),
         "bare" => bare(event),
-        "metal" => metal(),
+        "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
         "dispatched" => dispatched(),
-        "set-up" | "general-set-up" => set_up(event),
+        "set-up" | "general-set-up" => set_up(event.origin),
         "nvml-assert" => nvml_assert(),
         "runtime" => runtime(event, found),
         _ => return None,
@@ -282,7 +283,7 @@ fn ascend(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The GPU of a Mac shares the host's memory, up to a limit.
-pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
+pub(super) fn metal(found: &Found) -> (Diagnosis, Vec<Step>) {
     let text = "the GPU's work did not fit in the memory that macOS lets it use (about two thirds to three quarters of the Mac's): the model, \
                 its cache and the activations share it with every other program";
     let steps = vec![
@@ -291,7 +292,11 @@ pub(super) fn metal() -> (Diagnosis, Vec<Step>) {
             "reduce the memory needed at once: a shorter context or fewer requests, a smaller prefill, fewer pixels or frames",
             "the weights stay; the rest of the memory grows with these",
         )
-        .with("mlx_lm: --max-kv-size 8192, --prefill-step-size 512"),
+        .with(match found.surroundings.engine {
+            Some("llama.cpp") => "-c 8192 --parallel 1 -ub 256",
+            Some("ollama") => "OLLAMA_CONTEXT_LENGTH=4096 OLLAMA_NUM_PARALLEL=1",
+            _ => "mlx_lm: --max-kv-size 8192, --prefill-step-size 512",
+        }),
         Step::new("smaller-model", "use a smaller or more quantised model, and keep only one loaded", "all of its \
              weights are in memory"),
         Step::new("raise-limit", "let the GPU use more of the memory", "the system and other programs need the rest")
@@ -422,6 +427,26 @@ fn level_zero(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
+/// Releases of Intel's extension refuse it themselves, before the driver does.
+fn single_allocation(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let limit = event.bytes("limit").map_or_else(String::new, |limit| format!(", {}", size(limit)));
+    let text = format!(
+        "one allocation{} is larger than the largest that the platform allows{limit}, however much is free",
+        asked(event)
+    );
+    let split = Step::new(
+        "split-request",
+        "request less at once: a smaller batch, or the tensor in parts",
+        "the limit is for one allocation, not for their sum",
+    );
+    let relax = Step::new(
+        "relax-limits",
+        "allow larger allocations, with a PyTorch that has XPU built in",
+        "Intel's extension refuses them without asking the driver",
+    );
+    (because(Cause::Refused, text), vec![split, relax.with("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1")])
+}
+
 /// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.
 fn no_batch_size() -> (Diagnosis, Vec<Step>) {
     let text = "even a batch of 1 ran out of memory: Accelerate has halved the batch until nothing was left, and hides each error behind it";
@@ -474,12 +499,11 @@ fn dispatched() -> (Diagnosis, Vec<Step>) {
 }
 
 /// The driver had no memory for a process that had requested nothing yet.
-fn set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
+pub(super) fn set_up(by: &str) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not set up this process on the GPU, before it requested anything: other processes have filled the \
+        "{by} could not set up this process on the GPU, before it requested anything: other processes have filled the \
          GPU, or the driver has no more \
-         host memory for it (a limit of WSL, of a container, `ulimit -v`)",
-        event.origin
+         host memory for it (a limit of WSL, of a container, `ulimit -v`)"
     );
     let look =
         Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")

@@ -13,6 +13,9 @@ use crate::steps::Step;
 /// Tokens that llama.cpp computes at once unless it is told otherwise.
 const DEFAULT_UBATCH: u64 = 512;
 
+/// Lines in which one failure is told.
+const NEAR_LINES: u64 = 8;
+
 /// The part of the memory that did not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -83,7 +86,12 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "Ollama found no way to divide the model between the GPUs{layers}: it needs more memory than they have free"
     );
-    (because(Cause::TooBig, text), vec![fewer_layers(log), shorter(log), fewer_requests()])
+    let mut steps = vec![shorter(log), fewer_layers(log), fewer_requests()];
+    if event.number("layers").is_some() {
+        // Somebody has set the number, which Ollama otherwise chooses itself.
+        steps.swap(0, 1);
+    }
+    (because(Cause::TooBig, text), steps)
 }
 
 /// A warning: the model is loaded all the same.
@@ -149,21 +157,32 @@ fn vulkan_limit(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    // Of the lines of one failure the allocator's has the size and the device.
+    let of_allocator = |near: &&Event| {
+        near.id == "llama-buffer" && near.requested().is_some() && near.line.abs_diff(event.line) <= NEAR_LINES
+    };
+    let event = match event.requested() {
+        Some(_) => event,
+        None => found.events.iter().find(of_allocator).unwrap_or(event),
+    };
     let asked = event.requested().map_or_else(|| "a buffer".to_owned(), |bytes| format!("a buffer of {}", size(bytes)));
     let device = event.number("device").map(|device| format!(" on GPU {device}"));
     let device = device.or_else(|| event.text("buffer").map(|buffer| format!(" on {buffer}"))).unwrap_or_default();
     let by = if event.id == "llama-vulkan" { " by Vulkan" } else { "" };
     let part = part(log, found);
+    let is_ollama = log.engine == Some("ollama");
     let which = match part {
+        Part::Weights if !is_ollama && !is_loading(found) => "the model's weights, or its KV cache",
         Part::Weights => "the model's weights",
         Part::Cache => "the KV cache",
         Part::Compute => "the compute buffers",
     };
     let text = format!("the GPU had no memory for {asked}{device}{by}: probably {which}");
     let cache = log.printed().kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    let is_ollama = log.engine == Some("ollama");
-    let steps = match part {
+    let mut steps = match part {
         Part::Weights if is_ollama => vec![fewer_layers(log), shorter(log), overhead()],
+        // The same function allocates weights and caches, and what follows a load is no weight.
+        Part::Weights if !is_loading(found) => vec![fewer_layers(log), shorter(log)],
         Part::Weights => vec![fewer_layers(log)],
         Part::Cache => {
             let smaller = smaller_cache_type(log, cache, None);
@@ -175,6 +194,9 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         Part::Compute if is_ollama => vec![shorter(log), fewer_layers(log), fewer_requests(), overhead()],
         Part::Compute => vec![smaller_batch(), shorter(log), fewer_layers(log)],
     };
+    if !is_ollama && event.number("device").is_some_and(|device| device > 0) {
+        steps.push(other_split());
+    }
     (because(Cause::TooBig, text), steps)
 }
 
@@ -182,7 +204,9 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
 fn part(log: &EngineLog, found: &Found) -> Part {
     let printed = log.printed();
     let has = |ids: &[&str]| found.events.iter().any(|event| ids.contains(&event.id));
-    if has(&["llama-kv"]) {
+    if has(&["llama-load"]) {
+        Part::Weights
+    } else if has(&["llama-kv"]) {
         Part::Cache
     } else if has(&["llama-compute", "llama-graph", "llama-output"]) || printed.kv_cache_bytes.is_some() {
         Part::Compute
@@ -220,6 +244,21 @@ fn shorter(log: &EngineLog) -> Step {
         Some(cache) => step.brings(cache / 2, None),
         None => step,
     }
+}
+
+/// A GPU with another number than 0 is one of several.
+fn other_split() -> Step {
+    Step::new(
+        "other-split",
+        "give this GPU a smaller part of the model",
+        "the parts need not be equal: each GPU also has its own compute buffers, and the first has the most",
+    )
+    .with("--tensor-split 3,3,2, or --main-gpu with --split-mode none for one GPU")
+}
+
+/// Whether the text has the model's own error beside the buffer's.
+fn is_loading(found: &Found) -> bool {
+    found.events.iter().any(|event| event.id == "llama-load")
 }
 
 fn smaller_batch() -> Step {

@@ -8,9 +8,12 @@ mod host;
 mod libraries;
 mod llama;
 mod other_engines;
+mod sglang;
 mod shape;
 mod summary;
 mod tensorrt;
+mod tgi;
+mod vllm;
 
 pub use flags::shares as printed;
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
@@ -21,7 +24,7 @@ use super::engine::EngineLog;
 use super::log::{AskedAt, Event, Found, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, record_a_snapshot, sort, steps};
+use super::steps::{Step, of_comfyui, of_webui, record_a_snapshot, sort, steps};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,11 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
+/// Kills by the system, for want of the host's memory.
+const KILLS: [&str; 2] = ["oom-kill", "limit-kill"];
+/// The kernel prints its tables between the first and the last line of one kill.
+const KILL_LINES: u64 = 500;
+
 /// Engines compute what they refuse: the line that does so is not the program's.
 const ENGINES: [&str; 7] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-", "lmdeploy"];
 
@@ -66,6 +74,11 @@ pub fn answer(found: &Found) -> Option<Answer> {
         (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
             let (diagnosis, steps) = host::pinned(None);
+            return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
+        }
+        (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.sets_up() => {
+            let (mut diagnosis, steps) = libraries::set_up("the driver");
+            diagnosis.notes.extend(asked(&found.groups[0].asked));
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
         (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
@@ -130,7 +143,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
             steps.insert(at, in_chunks(situation.tried_bytes));
         }
-        if diagnosis.cause != Cause::NeverFits {
+        if situation.kind == Kind::Driver && (situation.is_comfyui || situation.is_webui) {
+            // Its models are what can give way, and a snapshot is for who writes the program.
+            steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui() });
+        } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
         }
     }
@@ -144,7 +160,8 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let exceeds_share = || {
         // Where its settings are in the log, and no share is among them.
         let default = (log.engine == Some("vllm") && log.model.is_some()).then_some(flags::VLLM_SHARE);
-        let share = log.utilization.or(log.mem_fraction_static).or(default)?;
+        // Not SGLang's, beside which activations come.
+        let share = log.utilization.or(default)?;
         let of = flags::times(situation.capacity_bytes?, share.millionths, 1_000_000);
         Some(situation.held_bytes? > of.saturating_add(of / 20))
     };
@@ -230,7 +247,20 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
     let events = found.events.iter().enumerate();
     // A size that nothing has tells more than whose memory it is.
     let rank = |event: &Event| (is_absurd(event), weight(event));
-    events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))
+    let (at, event) = events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))?;
+    Some(KILLS.contains(&event.id).then(|| fullest_kill(event, found)).flatten().unwrap_or((at, event)))
+}
+
+/// Of the lines that tell of one kill, the one with the process and its memory.
+fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event)> {
+    let is_same = |event: &Event| {
+        KILLS.contains(&event.id) && event.rank == first.rank && event.line.abs_diff(first.line) <= KILL_LINES
+    };
+    let events = found.events.iter().enumerate().filter(|(_, event)| is_same(event));
+    // Who was killed at a limit matters more than by which words.
+    events.max_by_key(|(at, event)| {
+        (event.id == "limit-kill", event.number("pid").is_some(), event.values.len(), std::cmp::Reverse(*at))
+    })
 }
 
 /// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1
@@ -242,7 +272,7 @@ fn weight(event: &Event) -> u8 {
         "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
-        "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" => 3,
+        "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, or totals beside an error.
         "bfc-totals" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
@@ -260,7 +290,7 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)
-        .or_else(|| other_engines::explain(event))
+        .or_else(|| other_engines::explain(event, found))
         .or_else(|| tensorrt::explain(event, found))
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))

@@ -1,19 +1,27 @@
-//! Failures of engines that print no numbers, or few: `LMDeploy`, MLC, `ExLlama`, LM Studio.
+//! Failures of engines that print no numbers, or few: `LMDeploy`, MLC, `ExLlama`, `KTransformers`, LM Studio.
 
 use highwater_units::size;
 
 use super::because;
+use super::flags::share;
 use crate::diagnosis::{Cause, Diagnosis};
-use crate::log::Event;
+use crate::known::Decimal;
+use crate::log::{Event, Found};
 use crate::steps::Step;
 
+/// The share of the free memory that `LMDeploy`'s cache takes where none is set.
+const LMDEPLOY_SHARE: Decimal = Decimal { millionths: 800_000 };
+/// A share from which on a smaller one frees less than a tenth of the GPU.
+const SMALL_SHARE: Decimal = Decimal { millionths: 250_000 };
+
 /// The answer to a failure of one of these engines.
-pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
-        "lmdeploy" => lmdeploy(),
+        "lmdeploy" => lmdeploy(event, found),
         "lmdeploy-cache" => lmdeploy_cache(),
         "mlc" => mlc(event),
         "exllama" => exllama(),
+        "ktransformers" => ktransformers(event),
         "lmstudio" => lm_studio(event),
         _ => return None,
     })
@@ -23,23 +31,41 @@ fn shorter(title: &str, why: &str) -> Step {
     Step::new("shorter-context", title, why)
 }
 
-fn lmdeploy() -> (Diagnosis, Vec<Step>) {
-    let text = "LMDeploy's engine found too little memory on the GPU: its KV cache takes a share of the memory that \
-         is free after the weights, \
-                and the rest must hold everything else";
-    let steps = vec![
-        Step::new(
-            "lower-share",
-            "give the KV cache a smaller share of the GPU",
-            "by default it takes 80 % of the memory that is free after the weights (releases before 0.4: half of the GPU)",
-        )
-        .with("--cache-max-entry-count 0.4, or TurbomindEngineConfig(cache_max_entry_count=0.4)"),
-        Step::new("less-weights", "load less of the model on each GPU", "if it failed while it loaded, no share of the cache helps")
-            .with("--tp 2, or --model-format awq"),
-        shorter("serve shorter requests, or fewer at once", "buffers grow with both")
-            .with("--session-len 8192 --max-batch-size 32"),
-    ];
-    (because(Cause::EngineShare, text), steps)
+fn lmdeploy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let now = found.engine.as_ref().and_then(|engine| engine.cache_max_entry_count);
+    let is_small = now.is_some_and(|now| now <= SMALL_SHARE);
+    let is_loading = event.asked.loads()
+        || event.asked.innermost.as_ref().is_some_and(|frame| {
+            ["_create_weight", "_create_model_instance", "_from_hf"].contains(&frame.function.as_str())
+        });
+    let text = if is_loading || is_small {
+        "the weights, with the buffers beside them, do not fit on the GPU: LMDeploy's engine had not served anything, or its KV cache is \
+         small already"
+    } else {
+        "LMDeploy's engine found too little memory on the GPU: its KV cache takes a share of the memory that is free after the weights, \
+         and the rest must hold everything else"
+    };
+    let to = now.filter(|now| *now < LMDEPLOY_SHARE && !is_small).map_or(0.4, |now| now.value() / 2.0);
+    let detail = match now {
+        Some(now) => format!("it is {} of the memory that is free after the weights", share(now)),
+        None => "by default it takes 80 % of the memory that is free after the weights (releases before 0.4: half of the GPU)".to_owned(),
+    };
+    let lower = Step::new("lower-share", "give the KV cache a smaller share of the GPU", detail)
+        .with(format!("--cache-max-entry-count {to:.1}, or TurbomindEngineConfig(cache_max_entry_count={to:.1})"));
+    let less = Step::new(
+        "less-weights",
+        "load less of the model on each GPU",
+        "if it failed while it loaded, no share of the cache helps",
+    )
+    .with("--tp 2, or --model-format awq");
+    let shorter = shorter("serve shorter requests, or fewer at once", "buffers grow with both")
+        .with("--session-len 8192 --max-batch-size 32");
+    let steps = match (is_loading, is_small) {
+        (_, true) => vec![less, shorter],
+        (true, false) => vec![less, lower, shorter],
+        (false, false) => vec![lower, less, shorter],
+    };
+    (because(if is_loading || is_small { Cause::TooBig } else { Cause::EngineShare }, text), steps)
 }
 
 fn lmdeploy_cache() -> (Diagnosis, Vec<Step>) {
@@ -100,6 +126,24 @@ fn exllama() -> (Diagnosis, Vec<Step>) {
             "in a model with experts, most weights belong to them",
         )
         .with("cpu_moe_offload_layers (TabbyAPI, ExLlamaV3)"),
+    ];
+    (because(Cause::TooBig, text), steps)
+}
+
+fn ktransformers(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.decimal("free").zip(event.decimal("weights")).map_or_else(String::new, |(free, weights)| {
+        format!(": they take {:.1} GB, and the share is {:.1} GB", weights.value(), free.value())
+    });
+    let text = format!("the weights that KTransformers keeps on the GPUs are larger than its share of them{numbers}");
+    let steps = vec![
+        Step::new("offload", "keep more experts on the CPU", "the GPU then holds attention and shared experts alone")
+            .with("--kt-num-gpu-experts 0, or a rule file that names fewer layers for cuda"),
+        Step::new(
+            "raise-share",
+            "give the engine a larger share of the GPUs, or more GPUs",
+            "the rest must hold the KV cache",
+        )
+        .with("gpu_memory_utilization"),
     ];
     (because(Cause::TooBig, text), steps)
 }

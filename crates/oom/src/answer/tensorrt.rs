@@ -10,6 +10,24 @@ use crate::engine::EngineLog;
 use crate::log::{Event, Found};
 use crate::steps::Step;
 
+/// A part of TensorRT-LLM's executor beside the KV cache.
+struct Part {
+    /// The value of an event with the memory that was free for it.
+    free: &'static str,
+    name: &'static str,
+    /// What it is sized by, as TensorRT-LLM itself advises.
+    settings: &'static str,
+}
+
+const PARTS: [Part; 6] = [
+    Part { free: "sampler_free", name: "the sampler", settings: "max_seq_len, max_attention_window" },
+    Part { free: "drafter_free", name: "the drafter", settings: "max_seq_len, max_draft_len" },
+    Part { free: "speculative_free", name: "speculative decoding", settings: "max_seq_len, max_batch_size" },
+    Part { free: "trial_free", name: "the KV cache of its trial run", settings: "max_num_tokens" },
+    Part { free: "tokens_free", name: "buffers beside the model", settings: "max_num_tokens, max_batch_size" },
+    Part { free: "free", name: "a part of it", settings: "max_batch_size, max_num_tokens, max_seq_len" },
+];
+
 /// The answer to a failure of `TensorRT` alone.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     event.id.starts_with("tensorrt").then(|| of_builder(event, found))
@@ -28,6 +46,9 @@ fn workspace(event: &Event) -> String {
 /// The answer to a failure while an engine is built, or runs.
 pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    if has("tensorrt-load") {
+        return of_engine(event, found);
+    }
     // The error line behind a tactic that is only skipped says the same as one that ends the build.
     let (cause, text) = if has("tensorrt-tactic") && !has("tensorrt-node") {
         let text = format!(
@@ -66,6 +87,28 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
     ];
     (because(cause, text), steps)
+}
+
+/// The answer to a failure while a built engine is loaded.
+fn of_engine(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let failed = found.events.iter().find(|event| event.id == "tensorrt" && event.requested().is_some());
+    let text = format!(
+        "the GPU had no memory{} for a built TensorRT engine: its weights are allocated as a whole when it is loaded",
+        asked(failed.unwrap_or(event))
+    );
+    let free = Step::new(
+        "free-gpu",
+        "load the engine before others, or release what is no longer needed",
+        "frameworks in the same process keep their caches, and each engine has its own weights",
+    )
+    .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true");
+    let stream = Step::new(
+        "smaller-engine",
+        "build the engine with smaller weights, or keep a part of them in the host's memory",
+        "16 or 8 bits; TensorRT 10 can stream weights",
+    )
+    .with("trtexec --fp16, or --allowWeightStreaming --weightStreamingBudget=...");
+    (because(Cause::TooBig, text), vec![free, super::engines::end_others(None, found), stream])
 }
 
 /// The answer to a failure of TensorRT-LLM.
@@ -122,22 +165,31 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
             size(free)
         )
     });
+    let part = PARTS.iter().find_map(|part| Some((part, event.bytes(part.free)?)));
+    let at = part.zip(event.bytes("total")).map_or_else(String::new, |((part, free), total)| {
+        format!("; it failed at {}, for which {} of {} was free", part.name, size(free), size(total))
+    });
     let text = format!(
-        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit together{cache}"
+        "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit \
+         together{cache}{at}"
     );
-    let steps = vec![
-        Step::new(
-            "lower-share",
-            "give the KV cache a smaller share of the free memory",
-            "it is a share of the memory that is free after the engine is loaded; activations need the rest",
-        )
-        .with("kv_cache_config.free_gpu_memory_fraction: 0.8"),
+    let fewer = |change: &str| {
         Step::new(
             "fewer-sequences",
             "build or run with a smaller batch and fewer tokens",
             "buffers are sized for the largest batch",
         )
-        .with("max_batch_size, max_num_tokens, max_seq_len"),
-    ];
+        .with(change)
+    };
+    let lower = Step::new(
+        "lower-share",
+        "give the KV cache a smaller share of the free memory",
+        "it is a share of the memory that is free after the engine is loaded; activations need the rest",
+    )
+    .with("kv_cache_config.free_gpu_memory_fraction: 0.8");
+    let steps = match part {
+        Some((part, _)) => vec![fewer(part.settings), lower],
+        None => vec![lower, fewer("max_batch_size, max_num_tokens, max_seq_len")],
+    };
     (because(Cause::EngineShare, text), steps)
 }

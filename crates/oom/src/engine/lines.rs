@@ -102,7 +102,7 @@ pub(crate) const LINES: &[Row] = &[
 ];
 
 /// Bytes that a line with an engine's settings holds.
-pub(crate) const SETTINGS: [&str; 16] = [
+pub(crate) const SETTINGS: [&str; 18] = [
     "LLM engine (v",
     "default args",
     "server_args=",
@@ -119,6 +119,8 @@ pub(crate) const SETTINGS: [&str; 16] = [
     "lmsysorg/sglang",
     "text-generation-launcher ",
     "trtllm-serve ",
+    "cache_max_entry_count=",
+    "cache-max-entry-count",
 ];
 
 /// A setting of an engine.
@@ -139,11 +141,12 @@ pub(crate) enum Setting {
     MaxRunningRequests,
     ChunkedPrefillSize,
     KvCacheMemory,
+    CacheMaxEntryCount,
     SleepMode,
 }
 
 /// The names of settings, with `_` for `-`. The earlier counts.
-pub(crate) const NAMES: [(&str, Setting); 26] = [
+pub(crate) const NAMES: [(&str, Setting); 27] = [
     ("model_path", Setting::Model),
     ("model_tag", Setting::Model),
     ("model", Setting::Model),
@@ -168,6 +171,7 @@ pub(crate) const NAMES: [(&str, Setting); 26] = [
     ("chunked_prefill_size", Setting::ChunkedPrefillSize),
     ("kv_cache_memory_bytes", Setting::KvCacheMemory),
     ("kv_cache_memory", Setting::KvCacheMemory),
+    ("cache_max_entry_count", Setting::CacheMaxEntryCount),
     ("enable_sleep_mode", Setting::SleepMode),
     ("enable_memory_saver", Setting::SleepMode),
 ];

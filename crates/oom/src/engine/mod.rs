@@ -23,7 +23,7 @@ const MAX_SLEEPS: usize = 256;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineLog {
-    /// `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp` or `ollama`.
+    /// `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp`, `ollama` or `lmdeploy`.
     pub engine: Option<&'static str>,
     /// The release, as printed.
     pub version: Option<String>,
@@ -49,6 +49,8 @@ pub struct EngineLog {
     pub utilization: Option<Decimal>,
     /// `mem_fraction_static` of `SGLang`.
     pub mem_fraction_static: Option<Decimal>,
+    /// `cache_max_entry_count` of `LMDeploy`.
+    pub cache_max_entry_count: Option<Decimal>,
     /// A KV cache of a given size, where one is set.
     pub kv_cache_setting_bytes: Option<u64>,
     /// CUDA graphs are off.

@@ -52,6 +52,8 @@ impl EngineLog {
             self.engine.get_or_insert("tgi");
         } else if has(b"trtllm-serve ") {
             self.engine.get_or_insert("tensorrt-llm");
+        } else if has(b"lmdeploy") || has(b"TurbomindEngineConfig") || has(b"PytorchEngineConfig") {
+            self.engine.get_or_insert("lmdeploy");
         }
     }
 
@@ -89,6 +91,9 @@ impl EngineLog {
             Setting::Utilization => self.utilization = self.utilization.or(Decimal::parse(value)),
             Setting::MemFractionStatic => {
                 self.mem_fraction_static = self.mem_fraction_static.or(Decimal::parse(value));
+            }
+            Setting::CacheMaxEntryCount => {
+                self.cache_max_entry_count = self.cache_max_entry_count.or(Decimal::parse(value));
             }
             Setting::EnforceEager => {
                 self.is_eager = self.is_eager.or(match value {

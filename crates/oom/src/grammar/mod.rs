@@ -121,8 +121,12 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         return None;
     }
     if let Some((_, place)) = SENTENCES.iter().find(|(words, _)| lower.contains(words)) {
-        let (requested, limit, free) = (None, None, None);
-        return Some(Sentence::Failed { place: *place, requested, limit, free, is_set_up: false, backend: None });
+        // A machine translates PyTorch's message too, but neither its names nor its numbers.
+        let is_of_device = ["cuda", "gpu", "hip ", "vram"].iter().any(|name| lower.contains(name));
+        let place = if is_of_device { Place::Device } else { *place };
+        let requested = sizes(&lower).next();
+        let (limit, free) = (None, None);
+        return Some(Sentence::Failed { place, requested, limit, free, is_set_up: false, backend: None });
     }
     if RECOVERIES.iter().chain(&OTHER_REASONS).any(|words| lower.contains(words)) {
         return None;

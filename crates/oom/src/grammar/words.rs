@@ -204,8 +204,8 @@ pub(super) const MEMORY: [&str; 8] = ["memory", "vram", "ram", "hbm", "mem", "re
 pub(super) const FAILING: [&str; 7] = ["cannot", "unable", "couldn", "can't", "couldn't", "refused", "impossible"];
 
 /// Things other than memory that programs allocate.
-pub(super) const OTHER_THINGS: [&str; 10] =
-    ["stream", "streams", "port", "ports", "pty", "tty", "socket", "address", "subnet", "id"];
+pub(super) const OTHER_THINGS: [&str; 11] =
+    ["stream", "streams", "port", "ports", "pty", "tty", "socket", "address", "subnet", "id", "cols"];
 
 /// Words and marks that no sentence ends with.
 pub(super) const OPEN: [&str; 26] = [
@@ -286,7 +286,7 @@ pub(super) const HEDGES: [&str; 44] = [
 ];
 
 /// Words behind a failure that say that the program went on, or that there was none.
-pub(super) const RECOVERIES: [&str; 25] = [
+pub(super) const RECOVERIES: [&str; 29] = [
     "fallback",
     "falling back",
     "fall back",
@@ -312,6 +312,10 @@ pub(super) const RECOVERIES: [&str; 25] = [
     "; offloading ",
     "disabled double buffering",
     "not caching",
+    "moving to device",
+    "second sanity check",
+    "autotuning candidate",
+    "update max_prefill_token_num",
 ];
 
 /// Other reasons of a failed request.

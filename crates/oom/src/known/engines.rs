@@ -2,7 +2,8 @@
 //!
 //! # Source
 //! vLLM and `SGLang`: the releases named in `engine/lines.rs`; TGI 1.0 to 3.3; Ollama 0.1 to 0.32; llama.cpp as node-llama-cpp 3.22 ships it, by the strings of
-//! its CUDA, Vulkan and Metal builds; TensorRT-LLM, `LMDeploy`, MLC, `ExLlama` and LM Studio: messages that users posted.
+//! its CUDA, Vulkan and Metal builds; TensorRT-LLM 1.3, `LMDeploy`, MLC, `ExLlamaV2`, `ExLlamaV3` and `KTransformers` at the commits that
+//! `testdata/messages/forms.json` names; their older releases and LM Studio: messages that users posted.
 
 use super::{Row, row};
 
@@ -189,6 +190,11 @@ pub(super) const ROWS: &[Row] = &[
         "SGLang 0.4.5 or newer",
         "The host memory should be larger than the device memory with the current protocol",
     ),
+    row(
+        "sglang-slots",
+        "SGLang 0.4 or newer",
+        "alloc_req_slots runs out of memory. {*}available_size()={open_slots:n}, num_reqs={requests:n}",
+    ),
     row("sglang-slots", "SGLang 0.4 or newer", "alloc_req_slots runs out of memory."),
     row(
         "sglang-slots",
@@ -222,7 +228,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("vllm-blocks", "vLLM up to 0.5", "Out of memory! No free blocks are available"),
     // TGI and TensorRT-LLM.
-    row("tgi-total", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
+    row("tgi-batch", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
     row("tgi-prefill", "TGI", "Not enough memory to handle {tokens:n} prefill tokens"),
     row(
         "trtllm-create",
@@ -233,6 +239,41 @@ pub(super) const ROWS: &[Row] = &[
         "trtllm-create",
         "TensorRT-LLM 0.17 or newer",
         "Executor creation failed due to insufficient GPU memory.{*}could not be created: Model Total GPU memory (GiB): {model_total:g}{*}attempt (GiB): {model_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Sampler{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {sampler_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Drafter{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {drafter_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Speculative decoding resources{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {speculative_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Initial KV {*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {trial_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Additional executor resources{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {tokens_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: Model resources created during usage{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {tokens_free:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}Total GPU memory (GiB): {total:g}{*}attempt (GiB): {free:g}",
     ),
     row("trtllm-create", "TensorRT-LLM 0.17 or newer", "Executor creation failed due to insufficient GPU memory"),
     row(
@@ -248,19 +289,26 @@ pub(super) const ROWS: &[Row] = &[
         "TensorRT-LLM",
         "maxTokensInPagedKvCache ({tokens:n}) must be large enough to process at least 1 sequence",
     ),
+    row(
+        "trtllm-cache",
+        "TensorRT-LLM up to 0.6",
+        "maxTokensInPagedKvCache must be large enough to process at least 1 sequence",
+    ),
     row("tgi-load", "TGI", "Error: ShardCannotStart"),
     row("tgi-total", "TGI 2.4 or newer", "Not enough memory to handle `max_total_tokens={tokens:n}`"),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.
     row("tensorrt", "TensorRT", "Requested amount of GPU memory ({raw:n} bytes) could not be allocated"),
-    row("tensorrt", "TensorRT", "User allocator error allocating {raw:n}-byte buffer"),
-    row("tensorrt", "TensorRT", "Cuda Runtime (out of memory)"),
+    row("tensorrt", "TensorRT", "ser allocator error allocating {raw:n}-byte buffer"),
+    row("tensorrt", "TensorRT 10", "ut of Memory (Requested size was {raw:n} bytes"),
+    row("tensorrt", "TensorRT", "uda Runtime (out of memory)"),
     row("tensorrt", "TensorRT up to 7", "Allocator::allocate: 2 (out of memory)"),
     row("tensorrt", "TensorRT up to 7", "Cuda Error in allocate: 2 (out of memory)"),
     row("tensorrt", "TensorRT up to 8", "GPU memory allocation error during getBestTactic"),
     row("tensorrt", "TensorRT up to 7", "OutOfMemory Error in {*}nvinfer1"),
     row("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
     row("tensorrt-node", "TensorRT", "ould not find any implementation for node"),
+    row("tensorrt-load", "TensorRT", "safeDeserialize.cpp::load{*}OutOfMemory"),
     row(
         "tensorrt-tactic",
         "TensorRT",
@@ -288,10 +336,18 @@ pub(super) const ROWS: &[Row] = &[
     row("mlc", "MLC", "Cannot estimate KV cache capacity."),
     row("exllama", "ExLlamaV3", "Insufficient VRAM in split for model and cache"),
     row("exllama", "ExLlamaV2", "Insufficient VRAM for model and cache"),
+    row("exllama", "ExLlamaV2", "Insufficient space in device allocation"),
+    row("exllama", "ExLlamaV3", "Not enough space in cache for single state"),
+    row("ktransformers", "KTransformers", "GPU memory size {free:f}G is smaller than {weights:f}G"),
     row(
         "lmstudio",
         "LM Studio",
         "insufficient system resources. Under the current settings, this model requires approximately {needed:b} of memory",
+    ),
+    row(
+        "lmstudio",
+        "LM Studio",
+        "due to insufficient system resources{*}requires approximately {needed:b} of memory",
     ),
     row("lmstudio", "LM Studio", "due to insufficient system resources"),
     row("lmstudio", "LM Studio", "Not enough resources to load the model with the current settings"),
@@ -307,7 +363,7 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-buffer", "llama.cpp", "allocating {size:b} on device {device:n}: cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "cudaMalloc failed: out of memory"),
     row("llama-buffer", "llama.cpp", "hipMalloc failed: out of memory"),
-    row("llama-buffer", "Ollama", "error loading model: unable to allocate backend buffer"),
+    row("llama-load", "Ollama", "error loading model: unable to allocate backend buffer"),
     row("llama-allocate", "llama.cpp", "alloc_tensor_range: failed to allocate {!CPU}{*}buffer of size {raw:n}"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer for lora adapter").at("buffer for lora adapter"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer for control vector").at("buffer for control vect"),
@@ -334,12 +390,18 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-vulkan", "llama.cpp", "ErrorOutOfDeviceMemory"),
     row("ollama-system", "Ollama", "model requires more system memory ({needed:b}) than is available ({available:b})"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer, size = {size:b}"),
-    row("llama-allocate", "llama.cpp", "error loading model: unable to allocate"),
+    row("llama-load", "Ollama", "runner process has terminated: error loading model: unable to allocate"),
+    row("llama-load", "llama.cpp", "error loading model: unable to allocate"),
     row("llama-compute", "llama.cpp", "failed to allocate compute tg buffers"),
     row(
         "llama-compute",
         "llama.cpp (Metal)",
         "command buffer {number:n} failed with status 5 error: Insufficient Memory",
+    ),
+    row(
+        "llama-compute",
+        "llama.cpp",
+        "command buffer {number:n} failed with status 5 {*}ggml-metal-context.m:{*}fatal error error: Insufficient Memory",
     ),
     row("llama-compute", "llama.cpp", "error (failed to allocate memory)"),
     row("llama-output", "llama.cpp", "failed to allocate output buffer of size {size:b}")
@@ -351,6 +413,8 @@ pub(super) const ROWS: &[Row] = &[
         .at("of pinned memory: out of"),
     row("llama-pinned", "llama.cpp (HIP)", "failed to allocate {host:b} of pinned memory: hipErrorOutOfMemory")
         .at("of pinned memory: hip"),
+    row("llama-pinned", "llama.cpp (CUDA)", "failed to allocate {host:b} of pinned memory: invalid argument")
+        .at("of pinned memory: inv"),
     row("ollama-exited", "Ollama up to 0.1", "llama runner exited, you may not have enough available memory"),
     row("ollama-layout", "Ollama 0.11 or newer", "memory layout cannot be allocated with num_gpu = {layers:n}"),
     row("ollama-layout", "Ollama 0.11 or newer", "memory layout cannot be allocated"),

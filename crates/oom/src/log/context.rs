@@ -10,7 +10,7 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 19] = [
+const AROUND: [&str; 23] = [
     "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
@@ -30,16 +30,25 @@ const AROUND: [&str; 19] = [
     WEBUI[3],
     WEBUI[4],
     WEBUI[5],
+    WEBUI[6],
+    WEBUI[7],
+    WEBUI[8],
+    WEBUI[9],
 ];
 
 /// What AUTOMATIC1111's web UI and its forks are known by.
-const WEBUI: [&str; 6] = [
+const WEBUI: [&str; 10] = [
     "stable-diffusion-webui",
     "modules\\processing.py",
     "modules/processing.py",
     "modules\\call_queue.py",
     "modules/call_queue.py",
     "sd_hijack",
+    // Forge and Forge Neo.
+    "WebUI Forge",
+    "modules_forge",
+    "main_thread.py ::",
+    "sampling_function.py ::",
 ];
 
 /// What stands before the release of PyTorch.

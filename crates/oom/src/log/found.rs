@@ -49,6 +49,8 @@ pub struct Surroundings {
     pub is_webui: bool,
     /// The GPU has reported an access to memory that is not there: every later call fails.
     pub has_faulted: bool,
+    /// The limit on the host's memory of its job or container.
+    pub memory_limit_bytes: Option<u64>,
     /// The kind of program, by the first name of one.
     pub program: Option<Program>,
 }

@@ -8,6 +8,7 @@ mod context;
 mod dimensions;
 mod event;
 mod found;
+mod limits;
 mod line;
 mod origin;
 mod summary;
@@ -22,6 +23,7 @@ pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Found, Group, Mention, Surroundings};
+use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
@@ -61,8 +63,10 @@ const CAPACITIES: [&[u8]; 2] = [b"hasatotalcapac", b"totalcapacity;"];
 const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
 /// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
 const PASTED_LINES: u64 = 20_000;
-/// Lines are passed over in blocks of this size.
+/// Lines are passed over in blocks of at most this size.
 const BLOCK_BYTES: usize = 64 << 10;
+/// And of at least this size, behind a block that had something.
+const SHORT_BLOCK_BYTES: usize = 1 << 10;
 /// A block without any of these has nothing that matters, but for bytes that are taken out first.
 static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
     let words = NEEDLES.iter().chain(&DEVICES);
@@ -101,6 +105,9 @@ pub struct LogReader {
     table: TableReader,
     summary: SummaryReader,
     trace: TraceReader,
+    limits: LimitReader,
+    /// How far the next search for something of interest goes.
+    block_bytes: usize,
     /// For a sentence that is broken into two lines.
     last: LastLine,
     /// The writer of the last line, and its rank.
@@ -152,7 +159,7 @@ impl LogReader {
     }
 
     /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
-    fn dull_lines<'p>(&self, piece: &'p [u8]) -> &'p [u8] {
+    fn dull_lines<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
         if !self.open.is_empty()
             || !self.line.is_empty()
             || self.long.is_some()
@@ -164,12 +171,15 @@ impl LogReader {
             return &[];
         }
         // Each search ends where the one before has found something, so that many short stretches cost no more than one long one.
-        let mut dull = &piece[..piece.len().min(BLOCK_BYTES)];
+        // Blocks grow while they are dull, so that no search goes much further than what it can pass over.
+        let block = &piece[..piece.len().min(self.block_bytes.max(SHORT_BLOCK_BYTES))];
+        let mut dull = block;
         dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];
         dull = &dull[..first_anchor(dull).unwrap_or(dull.len())];
         for finder in FINDERS.iter() {
             dull = &dull[..finder.find(dull).unwrap_or(dull.len())];
         }
+        self.block_bytes = if dull.len() == block.len() { (block.len() * 2).min(BLOCK_BYTES) } else { 0 };
         memchr::memrchr(b'\n', dull).map_or(&[], |end| &dull[..=end])
     }
 
@@ -271,6 +281,9 @@ impl LogReader {
         let seen = Seen::of(&line);
         if seen.has_anchor {
             self.look_around(&line, &seen);
+        }
+        if seen.has_any(&limits::ANCHORS) {
+            self.limits.read(&line, self.found.lines + 1, &seen, &mut self.found.surroundings);
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
         let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open(self.found.lines + 1);

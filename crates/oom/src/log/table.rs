@@ -26,6 +26,8 @@ enum Of {
     Failure(usize),
     Settings,
     Around(&'static str),
+    /// A word of [`super::limits`]: it alone makes no line worth reading on.
+    Limit(&'static str),
     Trigger,
 }
 
@@ -41,8 +43,10 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     let failures = FAILURES.iter().enumerate().map(|(at, row)| (row.anchor(), Of::Failure(at)));
     let settings = SETTINGS.iter().map(|words| (*words, Of::Settings));
     let around = super::context::around().map(|words| (words, Of::Around(words)));
+    let limits = super::limits::ANCHORS.iter().map(|words| (*words, Of::Limit(words)));
     let triggers = TRIGGERS.iter().map(|words| (*words, Of::Trigger));
-    let (words, of): (Vec<&str>, Vec<Of>) = lines.chain(failures).chain(settings).chain(around).chain(triggers).unzip();
+    let (words, of): (Vec<&str>, Vec<Of>) =
+        lines.chain(failures).chain(settings).chain(around).chain(limits).chain(triggers).unzip();
     let automaton = AhoCorasick::new(&words).ok();
     Anchors { automaton, of }
 });
@@ -55,11 +59,11 @@ pub(super) fn first_anchor(text: &[u8]) -> Option<usize> {
 /// What a line holds of the words that are looked for.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Any of them.
+    /// Any of them but a word of a limit.
     pub(super) has_anchor: bool,
     /// A word that a failure may be told with.
     has_trigger: bool,
-    /// Those of [`super::context::around`].
+    /// Those of [`super::context::around`] and of [`super::limits`].
     around: Vec<&'static str>,
 }
 
@@ -68,9 +72,10 @@ impl Seen {
     pub(super) fn of(line: &[u8]) -> Self {
         let mut seen = Self::default();
         for found in ANCHORS.automaton.iter().flat_map(|anchors| anchors.find_overlapping_iter(line)) {
-            seen.has_anchor = true;
-            match ANCHORS.of.get(found.pattern().as_usize()) {
-                Some(Of::Around(words)) if !seen.around.contains(words) => seen.around.push(words),
+            let of = ANCHORS.of.get(found.pattern().as_usize());
+            seen.has_anchor |= !matches!(of, Some(Of::Limit(_)));
+            match of {
+                Some(Of::Around(words) | Of::Limit(words)) if !seen.around.contains(words) => seen.around.push(words),
                 Some(Of::Trigger) => seen.has_trigger = true,
                 _ => {}
             }
@@ -104,7 +109,7 @@ impl Seen {
         self.has_trigger || self.has_any(&super::context::NEAR)
     }
 
-    /// Whether the line holds these words, which are among [`super::context::around`]'s.
+    /// Whether the line holds these words, which are among [`super::context::around`] and [`super::limits`]'s.
     pub(super) fn has(&self, words: &str) -> bool {
         self.around.contains(&words)
     }
@@ -125,6 +130,8 @@ pub(super) struct Hit {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableReader {
     open: FxHashMap<Vec<u8>, Kept>,
+    /// Who writes a command that goes on in the next line, and the last line that may be of it.
+    command: Option<(Vec<u8>, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +144,7 @@ struct Kept {
 impl TableReader {
     /// Whether the next line may go on with a text.
     pub(super) fn is_open(&self) -> bool {
-        !self.open.is_empty()
+        !self.open.is_empty() || self.command.is_some()
     }
 
     /// Whether a line may go on with the text of a writer, who did not put a name before it.
@@ -150,6 +157,7 @@ impl TableReader {
 
     /// Ends texts that nobody went on with.
     pub(super) fn expire(&mut self, line: u64) {
+        self.command.take_if(|(_, until)| *until <= line);
         if !self.open.is_empty() {
             self.open.retain(|_, kept| kept.until > line);
         }
@@ -180,15 +188,22 @@ impl TableReader {
                 Some(Of::Line(at)) => lines.push(*at),
                 Some(Of::Failure(at)) => failures.push(*at),
                 Some(Of::Settings) => has_settings = true,
-                Some(Of::Around(_) | Of::Trigger) | None => {}
+                Some(Of::Around(_) | Of::Limit(_) | Of::Trigger) | None => {}
             }
         }
         let kept = self.open.remove(key);
+        // A command may have an option in each line.
+        let begun = self.command.take_if(|(writer, _)| writer == key);
+        has_settings |= begun.is_some();
         if lines.is_empty() && failures.is_empty() && !has_settings && kept.is_none() {
             return Vec::new();
         }
         if has_settings {
             engine.get_or_insert_default().take_settings(body);
+            if body.trim_ascii_end().ends_with(b"\\") {
+                let until = begun.map_or(line + KEPT_LINES, |(_, until)| until);
+                self.command = Some((key.to_vec(), until));
+            }
         }
         let dense = without_blanks(body);
         lines.sort_unstable();

@@ -155,6 +155,12 @@ impl AskedAt {
         frames.any(|frame| frame.source.contains("pin_memory(") || frame.source.contains("pin_memory=True"))
     }
 
+    /// Whether the lines set up a process on its device, before it requests anything.
+    pub(crate) fn sets_up(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| ["init_device", "set_device"].iter().any(|name| frame.function == *name))
+    }
+
     /// What the innermost line allocates, by its text; `None` where that does not tell.
     pub fn allocates(&self) -> Option<&'static str> {
         [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| allocates(&frame.source))
@@ -174,6 +180,7 @@ const PURPOSES: [(Purpose, &[&str]); 3] = [
             "_load_pretrained_model",
             "load_sub_model",
             "load_component",
+            "load_weights(",
             "component_loader",
             "/model_loader/",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.

@@ -19,6 +19,9 @@ const UNITS: [(&[u8], u64); 12] = [
 /// No amount has more digits on either side of the point: 2^64 has 20.
 const MAX_DIGITS: usize = 20;
 
+/// Digits behind a comma that stands for a point: all amounts are printed with two.
+const COMMA_DECIMALS: usize = 2;
+
 /// What stands at the beginning of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read<T> {
@@ -40,12 +43,15 @@ pub(crate) fn amount(text: &[u8], is_binary: bool) -> Read<u64> {
     }
     let decimals = match text.get(whole) {
         Some(b'.') => digits(&text[whole + 1..]),
+        // In half of the world's languages C prints a comma; three digits behind one would be thousands.
+        Some(b',') => Some(digits(&text[whole + 1..])).filter(|&decimals| decimals == COMMA_DECIMALS).unwrap_or(0),
         _ => 0,
     };
     if decimals > MAX_DIGITS {
         return Read::Absent;
     }
-    let number = if text.get(whole) == Some(&b'.') { whole + 1 + decimals } else { whole };
+    let has_point = text.get(whole) == Some(&b'.') || decimals > 0;
+    let number = if has_point { whole + 1 + decimals } else { whole };
     let rest = &text[number..];
     let is = |unit: &[u8]| rest.len() >= unit.len() && rest[..unit.len()].eq_ignore_ascii_case(unit);
     let unit = UNITS.iter().filter(|(unit, _)| is(unit)).max_by_key(|(unit, _)| unit.len());
@@ -116,6 +122,7 @@ mod tests {
             ("17179869184.00GiB", u64::MAX),
             ("99999999999999999999GiB", u64::MAX),
             ("1Bx", 1),
+            ("1900,50MiBof", 3801 << 19),
         ] {
             assert!(matches!(amount(text.as_bytes(), false), Read::Found(found, _) if found == bytes), "{text}");
         }
@@ -127,7 +134,7 @@ mod tests {
         for text in ["", "1", "13", "139.", "139.8", "139.80G", "139.80Gi", "5b", "5byt", "5byte"] {
             assert_eq!(amount(text.as_bytes(), false), Read::Short, "{text}");
         }
-        for text in ["GiB", "1.2.3GiB", "12apples", "123456789012345678901GiB"] {
+        for text in ["GiB", "1.2.3GiB", "1,024MiB", "1,5MiB", "12apples", "123456789012345678901GiB"] {
             assert_eq!(amount(text.as_bytes(), false), Read::Absent, "{text}");
         }
         assert_eq!(number(b"412"), Read::Short);

@@ -226,6 +226,19 @@ pub(super) const CLAUSES: &[Clause] = &[
         ],
     )
     .last(),
+    // As people shorten it.
+    begins(
+        "MPS, without others and a limit",
+        since((1, 12)),
+        "MPS backend",
+        &[
+            Words("out of memory (MPS allocated:"),
+            BinaryBytes(Allocated),
+            Words("). Tried to allocate"),
+            BinaryBytes(Tried),
+        ],
+    )
+    .last(),
     begins("driver", EVER, "CUDA error:", &[Words("out of memory")]).last().says(Says::DriverError),
     begins("driver, HIP", EVER, "HIP error:", &[Words("out of memory")]).last().says(Says::DriverError),
     begins("driver API", since((2, 1)), "CUDA driver error:", &[Words("out of memory")]).last().says(Says::DriverError),

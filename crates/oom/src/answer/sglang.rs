@@ -1,0 +1,209 @@
+//! What `SGLang` refuses, and why.
+
+use highwater_units::size;
+
+use super::because;
+use super::engines::missing_of_message;
+use super::flags::{
+    chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, share, times, without_graphs,
+};
+use super::host::more_host_memory;
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
+use crate::log::{Event, Found};
+use crate::steps::Step;
+
+/// The answer to a failure of `SGLang`.
+pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
+    Some(match event.id {
+        "sglang-pool" => pool(event, log),
+        "sglang-graphs" => graphs(log, found),
+        "sglang-prefill" | "sglang-decode" => batch(event, log),
+        "sglang-slots" => slots(event),
+        "sglang-state" => state(event, log),
+        "sglang-beside" => beside(event, log),
+        "sglang-staging" => staging(),
+        "sglang-vae" | "sglang-vae-tiled" => vae(event),
+        "sglang-unbalanced" => unbalanced(),
+        "sglang-host-cache" => host_cache(event),
+        _ => return None,
+    })
+}
+
+fn pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let now = event.decimal("fraction").or(log.mem_fraction_static);
+    let of = now.map_or_else(String::new, |now| format!(" (`mem_fraction_static` {})", share(now)));
+    let room = match (printed.free_before_bytes, printed.weights_bytes, now) {
+        (Some(free), Some(weights), Some(now)) => format!(
+            ": of {} free before loading it may use {}, and the weights take {}",
+            size(free),
+            size(times(free, now.millionths, 1_000_000)),
+            size(weights)
+        ),
+        _ => String::new(),
+    };
+    let missing = match (printed.free_before_bytes, printed.free_after_weights_bytes, now) {
+        (Some(before), Some(after), Some(now)) => {
+            let slack = times(before, 1_000_000_u64.saturating_sub(now.millionths), 1_000_000);
+            Some(slack.saturating_sub(after)).filter(|&missing| missing > 0)
+        }
+        _ => None,
+    };
+    let text =
+        format!("the weights alone fill the engine's share of the GPU{of}, so nothing is left for the KV cache{room}");
+    let raise = raise_share(log, printed.free_before_bytes, now, missing).map(|step| match event.decimal("least") {
+        // The engine has computed it; the KV cache needs more than nothing.
+        Some(least) => {
+            let to = (least.millionths / 10_000 + 3).min(99);
+            let detail = format!("the engine reports that it loads with {} or more", share(least));
+            Step { detail, ..step }.with(format!("--mem-fraction-static 0.{to:02}"))
+        }
+        None => step,
+    });
+    let steps = raise.into_iter().chain([less_weights(log, &printed, missing)]).collect();
+    (because(Cause::KvCache, text), steps)
+}
+
+/// Caches beside the keys and values: states of linear attention, windows.
+fn state(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let left = event.bytes("available").map_or_else(String::new, |left| format!(" ({})", size(left)));
+    let text = format!("the per-request caches of windows or states take all of the memory for the KV cache{left}");
+    let mut steps = vec![fewer_running("each has its own state, or its own window")];
+    steps.extend(raise_share(log, log.printed().free_before_bytes, None, None));
+    (because(Cause::KvCache, text), steps)
+}
+
+/// Buffers that live outside the fraction.
+fn beside(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let (needed, free) = (event.bytes("needed"), event.bytes("free"));
+    let numbers = needed
+        .zip(free)
+        .map_or_else(String::new, |(needed, free)| format!(": it needs {}, and {} is free", size(needed), size(free)));
+    let text =
+        format!("`mem_fraction_static` leaves too little of the GPU for a buffer that lives outside of it{numbers}");
+    let missing = needed.zip(free).map(|(needed, free)| needed.saturating_sub(free)).filter(|&missing| missing > 0);
+    let lower = lower_share(log, log.printed().free_before_bytes, missing);
+    let smaller = needed.map(|_| {
+        Step::new("smaller-pool", "make the pool for checkpoints of states smaller", "it has this many entries")
+            .with("--int8-mamba-ckpt-size")
+    });
+    (because(Cause::EngineShare, text), [lower].into_iter().chain(smaller).collect())
+}
+
+/// Buffers between the servers that prefill and those that decode.
+fn staging() -> (Diagnosis, Vec<Step>) {
+    let text = "the pool in which a decoding server receives the KV cache of a prefill server is too small for a request; the GPU is not full";
+    let raise = Step::new("raise-limit", "make the staging pool larger", "it has a fixed size, in MiB")
+        .with("SGLANG_DISAGG_STAGING_POOL_SIZE_MB");
+    let fewer = fewer_running("each has its part of the pool while it is transferred");
+    (because(Cause::Limit, text), vec![raise, fewer])
+}
+
+/// Where it makes images or videos.
+fn vae(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = "the GPU was full when the VAE decoded the latents: its activations grow with the pixels and frames, and the transformer and the \
+                text encoder, which have finished, still hold their weights";
+    let tile =
+        Step::new("tile-vae", "decode in tiles", "only one tile's activations exist at once").with("--vae-tiling");
+    let offload = Step::new(
+        "offload",
+        "keep the finished components in the host's memory",
+        "offloading the VAE itself moves its weights, not its activations",
+    )
+    .with("--cpu-offload-components dit,text_encoder");
+    let shrink = Step::new("shrink", "lower the resolution or the number of frames", "the activations grow with both");
+    let steps = (event.id == "sglang-vae").then_some(tile).into_iter().chain([offload, shrink]).collect();
+    (because(Cause::TooBig, text), steps)
+}
+
+/// The second level of the cache, in the host's memory.
+fn host_cache(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (needed, free) = (event.bytes("needed"), event.bytes("free"));
+    if let (Some(needed), None) = (needed, free) {
+        let text = format!("the host had no memory to pin for the hierarchical cache's part of {}", size(needed));
+        return (because(Cause::HostMemory, text), vec![smaller_host_cache(), more_host_memory()]);
+    }
+    let Some((needed, free)) = needed.zip(free) else {
+        let text =
+            "the hierarchical cache's part in host memory is smaller than the KV cache on the GPU, which it must hold";
+        let larger = Step::new(
+            "larger-host-cache",
+            "make the host's part larger than the GPU's, or serve without it",
+            "the ratio has to be above 1",
+        )
+        .with("--hicache-ratio 2, or no --enable-hierarchical-cache");
+        return (because(Cause::Limit, text), vec![larger]);
+    };
+    let text = format!(
+        "the hierarchical cache needs {} of the host's memory, and {} is free: this is the CPU's memory, not the GPU's",
+        size(needed),
+        size(free)
+    );
+    let missing = needed.saturating_sub(free);
+    let smaller = smaller_host_cache().brings(missing, Some(missing));
+    (because(Cause::HostMemory, text), vec![smaller, more_host_memory()])
+}
+
+fn smaller_host_cache() -> Step {
+    Step::new(
+        "smaller-host-cache",
+        "make the host's part of the cache smaller, or serve without it",
+        "each rank has one of its own, in GB or as a ratio to the KV cache on the GPU",
+    )
+    .with("--hicache-size 32, or a lower --hicache-ratio")
+}
+
+fn fewer_running(why: &str) -> Step {
+    Step::new("fewer-requests", "run fewer requests at once, or shorter ones", why).with("--max-running-requests 32")
+}
+
+fn slots(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event
+        .number("requests")
+        .zip(event.number("open_slots"))
+        .map_or_else(String::new, |(requests, open)| format!(" ({requests} requests, and slots for {open})"));
+    let text =
+        format!("more requests ran than the engine's table has slots for{numbers}: the table is full, not the GPU");
+    (because(Cause::KvCache, text), vec![fewer_running("the table's size is fixed at start")])
+}
+
+fn graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let left = printed
+        .free_after_pool_bytes
+        .map_or_else(String::new, |left| format!(": {} was left beside the pool", size(left)));
+    let text = format!(
+        "the GPU was full when the engine captured CUDA graphs: they live outside `mem_fraction_static`, and the KV cache had taken too \
+         much{left}"
+    );
+    let missing = missing_of_message(found);
+    let mut steps = vec![lower_share(log, printed.free_before_bytes, missing), fewer_sequences(log, &printed, missing)];
+    steps.extend(without_graphs(log, &printed, missing));
+    (because(Cause::EngineShare, text), steps)
+}
+
+fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let text = match event.id {
+        "sglang-prefill" => "the KV cache has no room for the tokens of this prompt: the cache is full, not the GPU",
+        _ => "the KV cache has no room for the next tokens of the running requests: the cache is full, not the GPU",
+    };
+    let printed = log.printed();
+    let mut steps = Vec::new();
+    steps.extend(raise_share(log, printed.free_before_bytes, None, None));
+    steps.push(fewer_running("each keeps its tokens in the cache"));
+    steps.push(chunked_prefill(log));
+    (because(Cause::KvCache, text), steps)
+}
+
+fn unbalanced() -> (Diagnosis, Vec<Step>) {
+    let text =
+        "the GPUs of this engine do not have the same free memory at its start: another process uses some of them";
+    let step = Step::new(
+        "end-process",
+        "find the process on the GPU with the least free memory, or start on GPUs that are free",
+        "the engine sizes its pool by the smallest",
+    )
+    .with("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv");
+    (because(Cause::OtherProcess, text), vec![step])
+}

@@ -1,0 +1,56 @@
+//! What text-generation-inference (TGI) refuses, and why.
+
+use super::because;
+use super::engines::load;
+use super::flags::after_start;
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
+use crate::log::Event;
+use crate::steps::Step;
+
+/// The answer to a failure of TGI.
+pub(super) fn explain(event: &Event, log: &EngineLog) -> Option<(Diagnosis, Vec<Step>)> {
+    Some(match event.id {
+        "tgi-load" => load(log),
+        "tgi-prefill" | "tgi-total" => warm_up(event, log),
+        "tgi-batch" => batch(event),
+        _ => return None,
+    })
+}
+
+fn warm_up(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let tokens = event.number("tokens").map_or_else(|| "all".to_owned(), |tokens| tokens.to_string());
+    if event.id == "tgi-total" {
+        let text = format!(
+            "the KV cache that fits beside the weights and the warm-up holds fewer than the {tokens} tokens of one \
+             request"
+        );
+        let shorter = Step::new("shorter-context", "serve shorter requests", "the cache must hold one request in full")
+            .with("--max-total-tokens 4096");
+        let mut steps = vec![shorter];
+        steps.extend(after_start(log, None, None));
+        return (because(Cause::KvCache, text), steps);
+    }
+    let text = format!(
+        "the GPU cannot hold the warm-up's {tokens} prefill tokens beside the weights, so no KV cache could be allocated"
+    );
+    (because(Cause::KvCache, text), after_start(log, None, None))
+}
+
+/// Releases that took the size of the KV cache from a setting.
+fn batch(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let tokens = event.number("tokens").map_or_else(|| "all".to_owned(), |tokens| tokens.to_string());
+    let text = format!(
+        "the GPU cannot hold a KV cache for {tokens} tokens beside the weights and the warm-up: that is the number for all \
+         requests of a batch (`max_batch_total_tokens`)"
+    );
+    let fewer = Step::new("fewer-requests", "allow fewer tokens in a batch", "the cache is allocated for all of them")
+        .with("--max-batch-total-tokens");
+    let shorter = Step::new(
+        "smaller-prefill",
+        "warm up with fewer tokens",
+        "the warm-up computes this many tokens at once, beside the cache",
+    )
+    .with("--max-batch-prefill-tokens 2048");
+    (because(Cause::KvCache, text), vec![fewer, shorter])
+}

@@ -1,0 +1,128 @@
+//! The limit on the host's memory that a job or container has, where the log names it: Kubernetes, Slurm, Docker.
+
+use memchr::memmem;
+
+use super::Surroundings;
+use super::table::Seen;
+
+/// Bytes that a line must hold to be looked at here.
+pub(super) const ANCHORS: [&str; 8] =
+    ["imits:", "equests:", "memory:", "memory\":", "--mem", "mem_limit", "mem_mb=", "emory Limit"];
+/// Lines from `Limits:` to its memory: processors, devices and storage may stand between them.
+const NEAR_LINES: u64 = 8;
+
+/// Looks for limits line by line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LimitReader {
+    /// The last line in which the memory of `Limits:` may stand.
+    until: u64,
+}
+
+impl LimitReader {
+    /// Takes the limit of a line; the first of a log counts.
+    pub(super) fn read(&mut self, line: &[u8], number: u64, words: &Seen, surroundings: &mut Surroundings) {
+        // In one line of JSON the requests may stand before or behind.
+        let in_limits = memmem::find(line, b"imits").map(|at| &line[at..]);
+        if words.has("imits:") || in_limits.is_some_and(|_| words.has("memory\":")) {
+            self.until = number + NEAR_LINES;
+        }
+        if words.has("equests:") && in_limits.is_none() {
+            self.until = 0;
+        }
+        let of_pod = (number <= self.until)
+            .then(|| after(in_limits.unwrap_or(line), &[b"memory:", b"memory\":"]))
+            .flatten()
+            .and_then(|text| quantity(text, true));
+        let of_command = || {
+            if !words.has_any(&["--mem", "mem_limit", "mem_mb="]) {
+                return None;
+            }
+            after(line, &[b"--mem=", b"--mem ", b"--memory=", b"--memory ", b"mem_limit:", b"mem_limit=", b"mem_mb="])
+        };
+        let of_report = || {
+            let text = words.has("emory Limit").then(|| after(line, &[b"emory Limit:", b"emory Limit**:"]));
+            quantity(text.flatten()?, true)
+        };
+        let found = of_pod.or_else(of_report).or_else(|| of_command().and_then(|text| quantity(text, false)));
+        surroundings.memory_limit_bytes = surroundings.memory_limit_bytes.or(found);
+    }
+}
+
+/// The text behind the first of these words that a line has.
+fn after<'l>(line: &'l [u8], words: &[&[u8]]) -> Option<&'l [u8]> {
+    words.iter().find_map(|words| memmem::find(line, words).map(|at| &line[at + words.len()..]))
+}
+
+/// `300Mi`, `64G`, `8g`: in a pod's description `M` is a million, elsewhere a power of 1024. A number without a unit is
+/// Slurm's or Snakemake's, of MiB, and nothing in a pod, where it would be bytes.
+fn quantity(text: &[u8], is_of_pod: bool) -> Option<u64> {
+    let skipped = text.iter().take_while(|byte| byte.is_ascii_whitespace() || b"\"'=".contains(byte)).take(16).count();
+    let text = &text[skipped..];
+    let digits = text.iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok().filter(|&number| number > 0)?;
+    let unit = text.get(digits).map(u8::to_ascii_lowercase);
+    let power = match unit {
+        Some(b'k') => 1,
+        Some(b'm') => 2,
+        Some(b'g') => 3,
+        Some(b't') => 4,
+        // Of the words behind, none is part of a number.
+        Some(byte) if byte.is_ascii_alphanumeric() || byte == b'.' => return None,
+        _ if is_of_pod => return None,
+        _ => return number.checked_mul(1 << 20),
+    };
+    let is_binary = !is_of_pod || text.get(digits + 1) == Some(&b'i');
+    let base: u64 = if is_binary { 1024 } else { 1000 };
+    number.checked_mul(base.checked_pow(power)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::LogReader;
+
+    fn limit(log: &str) -> Option<u64> {
+        let mut reader = LogReader::new();
+        reader.push(log.as_bytes());
+        reader.finish().surroundings.memory_limit_bytes
+    }
+
+    #[test]
+    fn a_limit_is_read_from_a_pod_a_job_and_a_container() {
+        for (log, bytes) in [
+            (
+                "    Limits:\n      cpu:     100m\n      memory:  300Mi\n    Requests:\n      memory:  200Mi\n",
+                300 << 20,
+            ),
+            (
+                "resources:\n  requests:\n    memory: 30Gi\n  limits:\n    nvidia.com/gpu: 1\n    memory: 40G\n",
+                40_000_000_000,
+            ),
+            (
+                "\"resources\":{\"limits\":{\"cpu\":\"4\",\"memory\":\"8Gi\"},\"requests\":{\"memory\":\"1Gi\"}}",
+                8 << 30,
+            ),
+            ("#SBATCH --mem=64Gb\n", 64 << 30),
+            ("srun --mem 8000 python train.py", 8000 << 20),
+            ("docker run --memory=8g --gpus all image\n", 8 << 30),
+            ("    mem_limit: 512m\n", 512 << 20),
+            ("> **Memory Limit**: 1000Gi  \n", 1000 << 30),
+            ("    resources: mem_mb=14000, mem_mib=13352, disk_mb=1000\n", 14000 << 20),
+        ] {
+            assert_eq!(limit(log), Some(bytes), "{log}");
+        }
+    }
+
+    #[test]
+    fn other_memory_is_no_limit() {
+        for log in [
+            "    Requests:\n      memory:  200Mi\n",
+            "Available KV cache memory: 40.61 GiB\n",
+            "--mem-fraction-static 0.9\n",
+            "Limits:\n  cpu: 1\n\n\n\n\n\n\n\n\n\nmemory: 5Gi\n",
+            "Limits:\n  memory: 0\n  memory: 1.5Gi\n",
+            "--memory 99999999999999t",
+        ] {
+            assert_eq!(limit(log), None, "{log}");
+        }
+    }
+}
