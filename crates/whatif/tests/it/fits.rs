@@ -24,6 +24,8 @@ impl Progress for Runs {
 #[test]
 fn a_request_that_no_device_has_room_for_is_answered_by_bounds() {
     const PETABYTE: u64 = 1_000_000_000_000_000;
+    /// What rounding up to a quarter of a power of two adds at most.
+    const ROUNDING: u64 = PETABYTE / 4;
     /// Of each row: without limit, and with room for all in two orders of addresses.
     const RUNS: usize = 3;
     let mut snapshot = open("oom/late");
@@ -46,7 +48,7 @@ fn a_request_that_no_device_has_room_for_is_answered_by_bounds() {
     for fit in &table {
         let needed = [fit.min_capacity_bytes, fit.min_capacity_any_order_bytes];
         assert!(needed.iter().all(|&bytes| bytes >= study.live.bytes), "{fit:?}");
-        assert!(needed.iter().all(|&bytes| bytes - study.live.bytes < PETABYTE / 10), "{fit:?}");
+        assert!(needed.iter().all(|&bytes| bytes - study.live.bytes < ROUNDING), "{fit:?}");
         assert!(fit.cards.iter().all(|card| !card.fits), "{fit:?}");
     }
 }
