@@ -6,7 +6,7 @@ use highwater_driver::context::TRAINING_BYTES;
 
 use super::conf::Conf;
 use super::parallel;
-use super::run::Run;
+use super::run::{AMPLE_BYTES, Run};
 use super::study::Study;
 
 /// Capacities are looked at in steps of this: the driver gives memory in such units.
@@ -97,6 +97,9 @@ impl Study {
     /// One row of the fit table.
     pub fn fit(&self, conf: &str, settings: &Settings) -> Fit {
         let ample = self.run(settings, Memory::Ample, AddressPolicy::Driver);
+        if self.live.bytes > AMPLE_BYTES {
+            return self.fit_of_none(conf, settings, &ample);
+        }
         let top = ample.peak_reserved_bytes();
         let least = (self.live.bytes / STEP_BYTES * STEP_BYTES).saturating_sub(STEP_BYTES);
         let first = self.smallest_safe(settings, &AddressPolicy::Driver, least, top);
@@ -115,6 +118,26 @@ impl Study {
             ample_reserved_bytes: ample.peak_reserved_bytes(),
             ample_device_allocs: ample.statistics.num_device_alloc,
             cards: Card::smallest_of_each_size().map(|card| self.card_fit(settings, card, &ample)).collect(),
+        }
+    }
+
+    /// One row for a program that no device has room for, such as one that requests a petabyte by mistake. What it would reserve without
+    /// limit is a bound, and nobody needs the least that would do to the megabyte: two runs, where the search takes forty.
+    fn fit_of_none(&self, conf: &str, settings: &Settings, ample: &Run) -> Fit {
+        let limit = Memory::Limit(self.live.bytes.saturating_mul(2));
+        let runs = [AddressPolicy::Driver, AddressPolicy::FirstFit].map(|order| self.run(settings, limit, order));
+        let [first, other] = runs.each_ref().map(|run| {
+            let bytes = if run.outcome.fits() { run.peak_reserved_bytes() } else { u64::MAX };
+            bytes.max(self.live.bytes).checked_next_multiple_of(STEP_BYTES).unwrap_or(u64::MAX)
+        });
+        Fit {
+            conf: conf.to_owned(),
+            min_capacity_bytes: first,
+            min_capacity_any_order_bytes: other.max(first),
+            num_alloc_retries: runs[0].statistics.num_alloc_retries,
+            ample_reserved_bytes: ample.peak_reserved_bytes(),
+            ample_device_allocs: ample.statistics.num_device_alloc,
+            cards: Card::smallest_of_each_size().map(|card| self.card_fit(settings, card, ample)).collect(),
         }
     }
 

@@ -76,9 +76,9 @@ impl<'a> Case<'a> {
         self.freed >= self.course.entries
     }
 
-    /// Whether backward finds it, and frees it.
+    /// Whether backward finds it, and frees it: what another thread clears meanwhile is a gradient.
     pub(crate) fn is_saved(&self) -> bool {
-        self.next.is_some() && self.course.pass_at(self.freed).is_some()
+        self.next.is_some() && self.course.pass_at(self.freed).is_some() && !self.course.clears(self.freed)
     }
 
     /// Whether backward finds it and leaves it.
@@ -132,7 +132,7 @@ impl<'a> Case<'a> {
 
     /// Whether a forward pass is under way: a module has run since the last backward pass or step.
     pub(crate) fn is_amid_forward(&self) -> bool {
-        self.course.module_after(self.course.turn_before(self.alloc)).is_some_and(|module| module < self.alloc)
+        self.course.is_amid_forward(self.alloc)
     }
 
     /// Whether a module runs while it is there.
@@ -228,6 +228,21 @@ impl<'a> Case<'a> {
             && self.pairing.is_parameter_size(self.size_bytes)
             && !self.pairing.feeds_at(self.stack, self.size_bytes)
             && self.course.is_right_after_pass(self.alloc)
+    }
+
+    /// Whether parameters of its size are freed in the course of the recording, so that it may replace one.
+    pub(crate) fn may_replace(&self) -> bool {
+        self.pairing.replaces(self.size_bytes)
+    }
+
+    /// Whether it is a gradient that the program computed for the optimizer.
+    pub(crate) fn is_assigned_gradient(&self) -> bool {
+        self.pairing.assigned.contains(&self.row)
+    }
+
+    /// Whether modules make it in a series of calls, each time larger.
+    pub(crate) fn grows_by_call(&self) -> bool {
+        self.pairing.growing.contains(&self.row)
     }
 
     /// Whether it is a gradient that the program converted for the optimizer.

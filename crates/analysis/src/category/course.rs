@@ -193,6 +193,23 @@ impl Course {
         self.steps[..after].last().filter(|step| step.contains(&entry))
     }
 
+    /// Whether a step begins while that is there which comes and goes with these entries, or may still; or it is cleared as gradients are.
+    pub(crate) fn meets_step(&self, alloc: u32, freed: u32) -> bool {
+        let next = self.steps.get(self.steps.partition_point(|step| step.start <= alloc));
+        freed >= self.entries || self.clears(freed) || next.is_some_and(|step| step.start < freed)
+    }
+
+    /// Whether what comes and goes with these entries is there when the next step of the optimizer is over, or the recording.
+    pub(crate) fn outlives_next_step(&self, alloc: u32, freed: u32) -> bool {
+        let next = self.steps.get(self.steps.partition_point(|step| step.start <= alloc));
+        freed >= next.map_or(self.entries, |step| step.end)
+    }
+
+    /// Whether the optimizer steps while a backward pass runs.
+    pub(crate) fn steps_amid_pass(&self) -> bool {
+        self.steps.iter().any(|step| self.pass_at(step.start).is_some())
+    }
+
     /// Where the step ran out of memory that an entry lies in, after that entry.
     pub(crate) fn failed_step(&self, entry: u32) -> Option<u32> {
         let failure = *self.failed_steps.get(self.failed_steps.partition_point(|&failure| failure < entry))?;
@@ -244,6 +261,12 @@ impl Course {
         self.modules.get(self.modules.partition_point(|&module| module <= entry)).copied()
     }
 
+    /// Whether a module has allocated since the last turn before an entry. The turn may be the entry of the first such allocation.
+    pub(crate) fn is_amid_forward(&self, entry: u32) -> bool {
+        let turn = self.turn_before(entry);
+        self.modules.get(self.modules.partition_point(|&module| module < turn)).is_some_and(|&module| module < entry)
+    }
+
     /// The first time that memory runs out after an entry.
     pub(crate) fn failure_after(&self, entry: u32) -> Option<u32> {
         self.failures.get(self.failures.partition_point(|&failure| failure < entry)).copied()
@@ -258,9 +281,8 @@ impl Course {
     /// Whether what comes and goes with these entries is made in a forward pass when modules have run and allocate at most so often
     /// again, and its backward pass finds it.
     pub(crate) fn is_behind_layers(&self, alloc: u32, freed: u32, most: usize) -> bool {
-        let is_amid = self.module_after(self.turn_before(alloc)).is_some_and(|module| module <= alloc);
         let pass = self.pass_after(alloc).filter(|pass| pass.start < freed);
-        is_amid && pass.is_some_and(|pass| self.modules_between(alloc, pass.start) <= most)
+        self.is_amid_forward(alloc + 1) && pass.is_some_and(|pass| self.modules_between(alloc, pass.start) <= most)
     }
 
     /// Whether the backward pass finds what comes and goes with these entries, and leaves it.
@@ -282,4 +304,24 @@ impl Course {
 
 pub(crate) fn is_backward(origin: Origin) -> bool {
     matches!(origin, Origin::Engine | Origin::Hook | Origin::Recompute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forward_pass_is_under_way_from_its_first_allocation() {
+        // A step ends where the next allocation is a module's.
+        let course = Course { modules: vec![10, 14], turns: vec![10], entries: 20, ..Course::default() };
+        assert_eq!([10, 11, 15].map(|entry| course.is_amid_forward(entry)), [false, true, true]);
+        assert!(!Course { turns: vec![12], ..course }.is_amid_forward(13), "a module ran before the turn");
+    }
+
+    #[test]
+    fn what_no_step_meets_is_of_an_inner_step() {
+        let course = Course { steps: vec![10..15, 18..19], cleared: vec![8], entries: 20, ..Course::default() };
+        let meets = [(2, 5), (2, 8), (2, 12), (11, 14), (16, 20)].map(|(alloc, freed)| course.meets_step(alloc, freed));
+        assert_eq!(meets, [false, true, true, false, true]);
+    }
 }

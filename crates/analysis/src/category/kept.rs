@@ -60,6 +60,31 @@ impl Kept {
         Self { counts: counts.collect(), gradients_stay: true, states: Some(each - 2) }
     }
 
+    /// By size, where nothing is known of the optimizer: a pass makes as many gradients as there are parameters, and adds them to those
+    /// that stay. `None` unless nearly all blocks are a multiple of these, with at most so many blocks of state for each.
+    pub(super) fn by_pass(
+        blocks: &FxHashMap<u64, usize>,
+        made: &FxHashMap<u64, usize>,
+        most_states: usize,
+    ) -> Option<Self> {
+        /// Of the bytes.
+        const MIN_PERCENT: u64 = 90;
+        let made = |size: u64| made.get(&size).copied().unwrap_or(0);
+        let sum = |of: &dyn Fn(u64, usize) -> bool| {
+            let bytes =
+                blocks.iter().filter(|row| of(*row.0, *row.1)).map(|(&size, &count)| size.saturating_mul(count as u64));
+            bytes.fold(0, u64::saturating_add)
+        };
+        let even = |each: usize| sum(&|size, count| count == each * made(size));
+        let each = (2..=most_states + 2).max_by_key(|&each| (even(each), std::cmp::Reverse(each)))?;
+        let all = sum(&|_, _| true);
+        if all == 0 || even(each) < all / 100 * MIN_PERCENT {
+            return None;
+        }
+        let counts = blocks.iter().map(|(&size, &count)| (size, made(size).min(count / each))).filter(|row| row.1 > 0);
+        Some(Self { counts: counts.collect(), gradients_stay: true, states: Some(each - 2) })
+    }
+
     pub(super) fn count(&self, size_bytes: u64) -> usize {
         self.counts.get(&size_bytes).copied().unwrap_or(0)
     }
@@ -189,6 +214,18 @@ mod tests {
         assert_eq!((kept.states, kept.gradients_stay), (Some(1), true));
         assert_eq!([64, 32, 16].map(|size| kept.count(size)), [10, 1, 2]);
         assert_eq!(Kept::by_name(&[(64, 1), (32, 5)].into_iter().collect(), 2..=3), Kept::default());
+    }
+
+    #[test]
+    fn a_pass_tells_how_many_parameters_an_unknown_optimizer_has() {
+        let made = [(64, 10), (32, 3)].into_iter().collect();
+        let kept = |blocks: &[(u64, usize)]| Kept::by_pass(&blocks.iter().copied().collect(), &made, 4);
+        let without_state = kept(&[(64, 20), (32, 6)]).unwrap();
+        assert_eq!((without_state.states, without_state.gradients_stay), (Some(0), true));
+        assert_eq!([64, 32].map(|size| without_state.count(size)), [10, 3]);
+        assert_eq!(kept(&[(64, 30), (32, 9)]).unwrap().states, Some(1));
+        assert_eq!(kept(&[(64, 25), (32, 9)]), None, "most bytes come out even with no number");
+        assert_eq!(kept(&[]), None);
     }
 
     #[test]

@@ -85,6 +85,12 @@ pub(crate) struct Pairing {
     pub(crate) caches: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
     pub(crate) kept_by_calls: FxHashSet<usize>,
+    /// Rows that are gradients which the program computed itself for the optimizer.
+    pub(crate) assigned: FxHashSet<usize>,
+    /// Sizes of parameters of which the program frees some that were there before the first backward pass.
+    replaced_sizes: FxHashSet<u64>,
+    /// Rows of modules that grow from call to call: keys and values.
+    pub(crate) growing: FxHashSet<usize>,
     /// Input that the program passes to modules, and frees.
     fed: Fed,
     /// Without a backward pass: modules keep most of the blocks that they allocate.
@@ -257,6 +263,18 @@ impl<T> Known<'_, T> {
             let blocks = there.iter().filter(|(size, _)| is_made_in_pass(size));
             kept = Kept::by_name(&blocks.map(|(&size, &blocks)| (size, blocks)).collect(), least..=most);
         }
+        let are_left = self.orders.iter().flatten().any(|&size| size >= MIN_LEFT);
+        if self.memory.keeps == Keeps::Untold && !are_left && !self.course.steps_amid_pass() {
+            let mut made: FxHashMap<u64, usize> = FxHashMap::default();
+            for &size in &self.scratch {
+                *made.entry(size).or_default() += 1;
+            }
+            let is_worked_on = |size: &u64| {
+                made.contains_key(size) && self.of_size.get(size).is_none_or(|of| of.gradients == 0 && of.built == 0)
+            };
+            let blocks = there.iter().filter(|(size, _)| is_worked_on(size)).map(|(&size, &blocks)| (size, blocks));
+            kept = Kept::by_pass(&blocks.collect(), &made, MAX_STATES).unwrap_or(kept);
+        }
         if self.orders.iter().flatten().all(|&size| kept.count(size) == 0) {
             let mut order = std::mem::take(&mut self.scratch);
             order.retain(|&size| kept.count(size) > 0);
@@ -388,7 +406,15 @@ impl Pairing {
         pairing.state_sizes.extend(known.of_size.iter().filter(|(_, of)| of.states > 0).map(|(&size, _)| size));
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
+        pairing.find_assigned(&known);
+        pairing.find_replaced_sizes(&known);
+        pairing.find_growing(&known);
         pairing
+    }
+
+    /// Whether parameters of a size are freed in the course of the recording, so others may replace them.
+    pub(crate) fn replaces(&self, size_bytes: u64) -> bool {
+        self.replaced_sizes.contains(&size_bytes)
     }
 
     pub(crate) fn is_left_by_passes(&self, size_bytes: u64) -> bool {
@@ -521,7 +547,10 @@ impl Pairing {
         known.add_order(order.1);
         known.add_order(converted.1.into_iter().rev().collect());
         for of in known.of_size.values_mut() {
-            of.gradients = most_at_once(&of.spans);
+            // What no step of the optimizer meets is of an inner step, such as the program takes by itself.
+            let met: Vec<(u32, u32)> =
+                of.spans.iter().copied().filter(|&(alloc, freed)| course.meets_step(alloc, freed)).collect();
+            of.gradients = most_at_once(if met.is_empty() { &of.spans } else { &met });
         }
         known.count_cleared();
         // What was there before and stays comes first.
@@ -614,6 +643,56 @@ impl Pairing {
                 && leaves(lifetime.requested_bytes)
         });
         self.replaced.extend(replaced.map(|(row, _)| row));
+    }
+
+    /// Sizes of which something from before the first pass goes after it, unless as many parameters stay as there are gradients.
+    fn find_replaced_sizes<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let Some(pass) = known.course.passes.first() else { return };
+        let mut staying: FxHashMap<u64, usize> = FxHashMap::default();
+        for &row in &self.parameters {
+            *staying.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
+        }
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+            let (freed, size) = (known.course.freed(lifetime), lifetime.requested_bytes);
+            let gradients = known.of_size.get(&size).map_or(0, |of| of.gradients);
+            let may_be_parameter = match (known.told)(row) {
+                Origin::Untold => {
+                    self.replaced.contains(&row) && staying.get(&size).is_none_or(|&count| count < gradients)
+                }
+                Origin::Build | Origin::Program => alloc(lifetime) < pass.start,
+                _ => false,
+            };
+            if may_be_parameter && freed >= pass.end && freed < known.course.entries {
+                self.replaced_sizes.insert(size);
+            }
+        }
+    }
+
+    /// Gradients that the program computes and assigns: what it makes right after a backward pass, as large as a parameter, and what
+    /// is freed as gradients are cleared; with whatever the same line makes. Where those from before the recording were cleared so,
+    /// and no pass leaves any of their size, the ones that meet the step are made by the program.
+    fn find_assigned<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let course = known.course;
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let made: Vec<(usize, &Lifetime)> = rows
+            .filter(|&(row, lifetime)| {
+                (known.told)(row) == Origin::Program
+                    && self.is_parameter_size(lifetime.requested_bytes)
+                    && course.is_right_after_pass(alloc(lifetime))
+            })
+            .collect();
+        let line = |lifetime: &Lifetime| (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
+        let is_cleared = |lifetime: &Lifetime| course.clears(course.freed(lifetime));
+        let lines: FxHashSet<(StackId, u64)> =
+            made.iter().filter(|(_, lifetime)| is_cleared(lifetime)).map(|(_, lifetime)| line(lifetime)).collect();
+        let assigned = made.into_iter().filter(|(_, lifetime)| {
+            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
+            let of = known.of_size.get(&lifetime.requested_bytes);
+            let is_missing = lines.is_empty() && of.is_some_and(|of| of.gradients > 0 && of.spans.is_empty());
+            is_cleared(lifetime)
+                || ((is_missing || lines.contains(&line(lifetime))) && course.outlives_next_step(alloc, freed))
+        });
+        self.assigned = assigned.map(|(row, _)| row).collect();
     }
 
     /// Lines that make blocks of a size in several iterations, or without autograd between calls of the model, of which none is freed:

@@ -161,7 +161,7 @@ pub const RULES: &[Rule] = &[
         "parameter-or-state",
         &[Untold],
         "allocated before the recording, never freed, and of a size that trained parameters, their optimizer state and a frozen \
-         model's parameters share; its address fits each of them",
+         model's parameters share, or parameters of several optimizers; its address fits each of them",
         |case| case.is_in_doubt(),
     ),
     rule(
@@ -196,6 +196,15 @@ pub const RULES: &[Rule] = &[
         |case| case.is_converted_gradient(),
     ),
     rule(
+        Gradient,
+        "assigned-gradient",
+        &[Program],
+        "allocated by the program right after a backward pass, as large as a parameter, and freed as gradients are cleared, or by a line \
+         whose other blocks are; or alive after the step, where gradients of its size were cleared that no pass leaves: the program \
+         computes the gradients itself",
+        |case| case.is_assigned_gradient(),
+    ),
+    rule(
         OptimizerState,
         "kept-by-update",
         &[Program],
@@ -207,8 +216,15 @@ pub const RULES: &[Rule] = &[
         Parameter,
         "replaces-parameter",
         &[Program],
-        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one: a copy of \
-         the weights that replaces them",
+        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one, where \
+         parameters of this size are freed: a copy of the weights that replaces them",
+        |case| case.is_made_for_update() && case.serves_pass() && case.may_replace(),
+    ),
+    rule(
+        Unknown,
+        "kept-for-pass",
+        &[Program],
+        "the same, where no parameter of this size is freed: a copy of the weights to go back to, an average, or state of the program's own",
         |case| case.is_made_for_update() && case.serves_pass(),
     ),
     rule(
@@ -379,6 +395,14 @@ pub const RULES: &[Rule] = &[
         "no backward pass: allocated by a module before other layers, and alive after the model has returned (a KV \
          cache)",
         |case| !case.trains() && (case.is_kept_by_call() || case.is_kept_by_calls()),
+    ),
+    rule(
+        Cache,
+        "grows-by-call",
+        &[Module, Compiled],
+        "allocated by modules in calls of which nothing is saved for a backward pass, several in each, larger from call to call, and alive \
+         until the next call: a KV cache in a program that trains, too",
+        |case| case.grows_by_call(),
     ),
     rule(
         Temporary,

@@ -107,14 +107,18 @@ fn score(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, time_us: i64, truth: 
     score
 }
 
-/// Of a buffer that the program fills and reads, nothing tells what its blocks are for; nor of the layers of a model that another
-/// thread serves, whether they are those or the state of an optimizer, if they are as large.
-const NOT_TOLD: [&str; 3] = ["paged_kv", "replay", "twothreads_late"];
+/// Of a buffer that the program fills and reads, nothing tells what its blocks are for.
+const NOT_TOLD: [&str; 2] = ["paged_kv", "replay"];
+
+/// Recordings in which nothing tells what a part is for, and so nothing is said: whether blocks are the layers of a model that another
+/// thread serves, or the state of an optimizer; which of two threads' optimizers has a parameter; whether blocks of a quarter of the
+/// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second.
+const IN_PART: [&str; 4] = ["twothreads_late", "twotrain_one", "lion8_one", "sam_start"];
 
 #[test]
 fn categories_of_blocks_are_right() {
     assert_everywhere(|truth, analysis| {
-        if NOT_TOLD.iter().any(|name| truth.0["name"].as_str().unwrap().contains(name)) {
+        if NOT_TOLD.iter().chain(&IN_PART).any(|name| truth.0["name"].as_str().unwrap().contains(name)) {
             return Ok(());
         }
         let device = &analysis.devices[0];
@@ -141,15 +145,17 @@ fn categories_of_blocks_are_right() {
 }
 
 #[test]
-fn of_two_models_of_one_size_what_nothing_tells_is_unknown_and_no_guess() {
-    let path = testdata("wild").join("twothreads_late");
-    let truth = Truth::open(&path.with_extension("truth.json.gz"));
-    let snapshot = Snapshot::open(path.with_extension("pickle.gz")).unwrap();
-    let analysis = analyse(&snapshot);
-    for (label, time_us, blocks) in truth.marks() {
-        let score = score(&snapshot, &analysis.devices[0], time_us, &blocks);
-        let wrong = score.all - score.right - score.unknown;
-        assert!(wrong * 20 <= score.all, "{label}: {wrong} of {} bytes, {:?}", score.all, score.wrong);
+fn what_nothing_tells_is_unknown_and_no_guess() {
+    for name in IN_PART {
+        let path = testdata("wild").join(name);
+        let truth = Truth::open(&path.with_extension("truth.json.gz"));
+        let snapshot = Snapshot::open(path.with_extension("pickle.gz")).unwrap();
+        let analysis = analyse(&snapshot);
+        for (label, time_us, blocks) in truth.marks() {
+            let score = score(&snapshot, &analysis.devices[0], time_us, &blocks);
+            let wrong = score.all - score.right - score.unknown;
+            assert!(wrong * 20 <= score.all, "{name}, {label}: {wrong} of {} bytes, {:?}", score.all, score.wrong);
+        }
     }
 }
 

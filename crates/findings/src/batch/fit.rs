@@ -17,7 +17,7 @@ use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_snapshot::Snapshot;
 
-use super::ratio::{Ratio, Sizes, has_squares, ratio};
+use super::ratio::{Ratio, Sizes, has_squares, ratio, ratio_of_inputs};
 use super::{Level, levels};
 
 /// The peak by the batch.
@@ -156,7 +156,8 @@ pub fn fit(analyses: &[&Analysis<'_>], devices: &[u32], rows: Option<&[u64]>) ->
     let covers = covers(sides.iter().map(|(_, side)| *side));
     let made: Vec<Sizes<'_>> =
         sides.iter().map(|(analysis, side)| Sizes::new(analysis, side, &entries(side, covers))).collect();
-    let told: Vec<Option<Ratio>> = made.iter().map(|side| ratio(&made[0], side)).collect();
+    let by = if rows.is_some() { ratio_of_inputs } else { ratio };
+    let told: Vec<Option<Ratio>> = made.iter().map(|side| by(&made[0], side)).collect();
     let (batches, contradiction) = match rows {
         Some(rows) => by_rows(rows, &told)?,
         None => (told.into_iter().map(|ratio| ratio.ok_or(NoFit::Ratio)).collect::<Result<Vec<_>, _>>()?, None),

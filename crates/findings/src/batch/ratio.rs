@@ -84,6 +84,11 @@ pub(super) fn ratio(first: &Sizes<'_>, second: &Sizes<'_>) -> Option<Ratio> {
     agreed(&first.inputs, &second.inputs).or_else(|| agreed(&first.activations, &second.activations))
 }
 
+/// The same, by the inputs alone: in a longer sequence one line's activations may grow by its length and by its square.
+pub(super) fn ratio_of_inputs(first: &Sizes<'_>, second: &Sizes<'_>) -> Option<Ratio> {
+    agreed(&first.inputs, &second.inputs)
+}
+
 /// Whether a part of the activations is as many times as large as the square of the batch's ratio: then sequences are longer, not the
 /// batch larger, and of attention made in full a line through two points says too little.
 pub(super) fn has_squares(first: &Sizes<'_>, second: &Sizes<'_>, ratio: Ratio) -> bool {
@@ -155,6 +160,14 @@ mod tests {
         let hardly = of(&[("hidden", 20_000), ("scores", 160)]);
         assert!(!has_squares(&of(&[("hidden", 10_000), ("scores", 40)]), &hardly, Ratio { times: 2, per: 1 }));
         assert!(!has_squares(&short, &short, Ratio::ONE));
+    }
+
+    #[test]
+    fn a_line_whose_activations_grow_by_squares_contradicts_nobody() {
+        let of = |activations| Sizes { inputs: BTreeMap::new(), activations: sizes(activations) };
+        let (short, long) = (of(&[("forward", 100 + 80)]), of(&[("forward", 200 + 320)]));
+        assert_eq!(ratio(&short, &long), Some(Ratio { times: 26, per: 9 }));
+        assert_eq!(ratio_of_inputs(&short, &long), None);
     }
 
     #[test]

@@ -130,6 +130,49 @@ impl Pairing {
             }
         }
     }
+    /// Where backward passes were recorded, too: what modules make at one place in calls that save nothing, of one size in each, larger
+    /// from call to call, and freed only when the next call has made its own.
+    pub(super) fn find_growing<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        /// Calls in a row.
+        const MIN_CALLS: usize = 3;
+        /// Layers: an output is one block.
+        const MIN_LAYERS: usize = 2;
+        let course = known.course;
+        if course.passes.is_empty() || known.is_bare {
+            return;
+        }
+        let mut by_place: FxHashMap<StackId, Vec<(u32, usize)>> = FxHashMap::default();
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        for (row, lifetime) in rows {
+            if matches!((known.told)(row), Origin::Module | Origin::Compiled) {
+                let (end, freed) = (course.returned(alloc(lifetime)), course.freed(lifetime));
+                let is_evaluated = self.saved_between(course.program_before(alloc(lifetime)), end) == 0;
+                if freed > end && course.pass_at(freed).is_none() && is_evaluated {
+                    by_place.entry(known.stacks.place(lifetime.stack)).or_default().push((end, row));
+                }
+            }
+        }
+        let size = |row: &(u32, usize)| known.lifetimes.rows[row.1].requested_bytes;
+        let grows = |a: &&[(u32, usize)], b: &&[(u32, usize)]| {
+            a.len() == b.len()
+                && size(&a[0]) < size(&b[0])
+                && course.turn_before(a[0].0) == course.turn_before(b[0].0)
+                && a.iter().zip(*b).all(|(a, b)| {
+                    let [a, b] = [a, b].map(|row| &known.lifetimes.rows[row.1]);
+                    course.freed(a) > alloc(b)
+                })
+        };
+        for rows in by_place.values() {
+            let calls: Vec<&[(u32, usize)]> = rows
+                .chunk_by(|a, b| a.0 == b.0)
+                .filter(|call| call.len() >= MIN_LAYERS && call.iter().all(|row| size(row) == size(&call[0])))
+                .collect();
+            for series in calls.chunk_by(grows).filter(|series| series.len() >= MIN_CALLS) {
+                self.growing.extend(series.iter().copied().flatten().map(|row| row.1));
+            }
+        }
+    }
+
     /// Blocks of one size that a constructor of the program's makes at one line, when the model is there: one for each layer.
     fn find_constructed_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let mut by_line: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();

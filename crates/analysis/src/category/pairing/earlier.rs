@@ -67,6 +67,18 @@ impl Pairing {
             Keeps::Told { least, most } => by_count.clamp(least, most),
             Keeps::Several | Keeps::Untold => by_count,
         });
+        // Of a size with several parameters there is less state than the one optimizer that is known would keep, or a number that does
+        // not divide by the parameters where there are several: others have a part of them, and their state lies in no order that is known.
+        let is_shared = |size: u64, count: usize| {
+            let made = made(size);
+            made > 1
+                && count > made
+                && match known.memory.keeps {
+                    Keeps::Told { least, .. } => count < made * (least + 1),
+                    Keeps::Several => !count.is_multiple_of(made),
+                    Keeps::Untold => false,
+                }
+        };
         // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
         let others = |size: u64, count: usize, states: usize| {
             let gradients = gradients(size);
@@ -134,7 +146,14 @@ impl Pairing {
             block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
         };
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
-        let is_unpaired = |size: u64| gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size);
+        let shrunk = if matches!(known.memory.keeps, Keeps::Told { .. }) {
+            FxHashSet::default()
+        } else {
+            shrunk(&there, gradients)
+        };
+        let is_unpaired = |size: u64| {
+            gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size) && !shrunk.contains(&size)
+        };
         let layers = known.layers_of(&there, is_unpaired);
         // What a leak has left before the recording is there once for each earlier step.
         let is_leaked = |size: u64| known.is_left(size) && there[&size] > 1;
@@ -168,11 +187,12 @@ impl Pairing {
             .zip(&fresh)
             .filter(|(block, is_fresh)| block.size_bytes > LARGE && may_be_frozen(block, **is_fresh));
         let is_frozen_model = unpaired.count() >= MIN_FROZEN;
-        for (((block, is_parameter), is_in_doubt), is_fresh) in
-            held.iter().zip(found.is_parameter).zip(found.is_in_doubt).zip(fresh)
-        {
+        let answers = held.iter().enumerate().zip(found.is_parameter).zip(found.is_in_doubt).zip(fresh);
+        for ((((index, block), is_parameter), is_in_doubt), is_fresh) in answers {
             // Of trained parameters alone, the gradients tell how many there are, and in which order.
-            if is_in_doubt && wanted.get(&block.size_bytes).is_some_and(|&count| count > gradients(block.size_bytes)) {
+            let has_more = wanted.get(&block.size_bytes).is_some_and(|&count| count > gradients(block.size_bytes));
+            let is_shared = is_shared(block.size_bytes, there[&block.size_bytes]) && !told.contains_key(&index);
+            if (is_in_doubt && has_more) || is_shared {
                 self.in_doubt.insert(block.row);
             }
             if gradients(block.size_bytes) > 0 && may_be_replaced(block.size_bytes) {
@@ -266,6 +286,32 @@ fn oldest(held: &[Held], regions: &[Region], wanted: &FxHashMap<u64, usize>) -> 
     of.collect()
 }
 
+/// Sizes of a half or a quarter of those of nearly all trained parameters, of each as many blocks or a multiple: an optimizer that is not
+/// PyTorch's may keep its state in fewer bits, and a copy of the weights would look alike.
+fn shrunk(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> FxHashSet<u64> {
+    /// State in fewer bits is kept in groups of numbers, of which the last is not full.
+    const GROUP_BYTES: u64 = 4096;
+    /// Of the bytes of trained parameters.
+    const MIN_PERCENT: u64 = 90;
+    let trained = there.keys().map(|&size| (size, gradients(size)));
+    let large: Vec<(u64, usize)> = trained.filter(|row| row.0 > LARGE && row.1 > 0).collect();
+    let sum = |rows: &[(u64, usize)]| {
+        rows.iter().map(|&(size, count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add)
+    };
+    let of = [2, 4].map(|part| {
+        let partner = |&(size, count): &(u64, usize)| {
+            let smallest = size / part;
+            let is_like = |other: u64| (smallest..smallest + GROUP_BYTES).contains(&other) && gradients(other) == 0;
+            there.iter().find(|&(&other, &blocks)| is_like(other) && blocks.is_multiple_of(count)).map(|row| *row.0)
+        };
+        let paired: Vec<(u64, usize)> = large.iter().copied().filter(|row| partner(row).is_some()).collect();
+        let blocks: usize = paired.iter().map(|row| row.1).sum();
+        let is_whole = blocks >= MIN_FROZEN && sum(&paired) >= sum(&large) / 100 * MIN_PERCENT;
+        if is_whole { large.iter().filter_map(partner).collect() } else { FxHashSet::default() }
+    });
+    of.into_iter().flatten().collect()
+}
+
 /// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
 fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> usize {
     let mut bytes = [0_u64; MAX_STATES + 1];
@@ -276,4 +322,26 @@ fn states_by_count(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usi
         }
     }
     (0..=MAX_STATES).max_by_key(|&states| (bytes[states], std::cmp::Reverse(states))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn state_in_one_byte_is_a_quarter_of_each_parameter() {
+        let there: FxHashMap<u64, usize> =
+            [(8 * MIB, 12), (2 * MIB + 256, 6), (4 * MIB, 4), (MIB, 2), (3 * MIB, 5)].into_iter().collect();
+        let gradients = |size: u64| match size / MIB {
+            8 => 6,
+            4 => 2,
+            _ => 0,
+        };
+        assert_eq!(shrunk(&there, gradients), [2 * MIB + 256, MIB].into_iter().collect());
+        let mut fewer = there.clone();
+        fewer.remove(&(2 * MIB + 256));
+        assert!(shrunk(&fewer, gradients).is_empty(), "of most parameters there is none");
+    }
 }
