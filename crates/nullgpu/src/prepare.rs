@@ -197,6 +197,8 @@ fn wanted_libraries(site_packages: &Path, paths: &[PathBuf]) -> Result<Libraries
             Ok(object) if calls_cuda(&object) => objects.push(object),
             // Text that a linker reads, and objects of other machines, lie about in packages.
             Ok(_) | Err(wanted::ReadError::Format(_)) => {}
+            // An extension that may not be read cannot be loaded either: a script that imports it gets the loader's own message.
+            Err(wanted::ReadError::File(_)) if !path.starts_with(site_packages.join("torch")) => {}
             Err(error) => return Err(Error::new(path, Kind::Read(error))),
         }
     }
@@ -244,6 +246,19 @@ mod tests {
         let bytes = stub::write("libtorch_cuda.so", &functions).unwrap();
         fs::write(directory.path().join("torch/lib/libtorch_cuda.so"), bytes).unwrap();
         directory
+    }
+
+    /// A name that leads nowhere stands for a file without permission, which a superuser could read.
+    #[test]
+    fn an_extension_that_cannot_be_read_is_left_alone() {
+        let site = site_packages();
+        let gone = site.path().join("extension/kernels.so");
+        let own = site.path().join("torch/lib/libgone.so");
+        let with = |path: &Path| {
+            wanted_libraries(site.path(), &[site.path().join("torch/lib/libtorch_cuda.so"), path.to_owned()])
+        };
+        assert!(matches!(with(&gone).unwrap_err().kind, Kind::NothingWanted), "it goes on");
+        assert!(matches!(with(&own).unwrap_err().kind, Kind::Read(_)));
     }
 
     #[test]

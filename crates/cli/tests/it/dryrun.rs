@@ -356,6 +356,71 @@ assert not torch.isnan(x).any() and x[torch.isfinite(x)].shape == (40,) and x[to
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_what_is_chosen_by_rank_is_as_large_as_the_ranks_say() {
+    let script = "
+import torch
+# The best three quarters of the nodes of each graph, by scores that only a GPU could compute.
+graph = torch.arange(3).repeat_interleave(torch.tensor([10, 30, 20])).cuda()
+order = torch.randn(60, device='cuda').argsort(descending=True)
+sorted_graph, places = graph[order].sort(stable=True)
+count = torch.bincount(graph)
+starts = count.new_empty(4)
+starts[:1] = 0
+torch.cumsum(count, 0, out=starts[1:])
+kept = order[places[torch.arange(60, device='cuda') - starts[sorted_graph] < (0.75 * count.float()).ceil()[sorted_graph]]]
+assert kept.shape == (8 + 23 + 15,), kept.shape
+assert int(graph[kept].max()) == 2 and torch.bincount(graph[kept]).shape == (3,)
+number = torch.full((60,), -1, device='cuda')
+number[kept] = torch.arange(46, device='cuda')
+assert number[number >= 0].shape == (46,)
+# A tensor that was known, of which a part is likely: the starts of the nodes that were kept.
+starts = count.new_empty(4)
+starts[:1] = 0
+torch.cumsum(torch.bincount(graph[kept]), 0, out=starts[1:])
+assert int(starts[3]) == 46 and int(starts[0]) == 0
+# Patches that an encoder does not see, drawn by the order of noise.
+noise = torch.rand(4, 40, device='cuda')
+back = noise.argsort(1).argsort(1)
+mask = torch.ones(4, 40, device='cuda')
+mask[:, :10] = 0
+assert torch.zeros(4, 40, 8, device='cuda')[mask.gather(1, back).bool()].shape == (120, 8)
+";
+    let (status, _, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_each_layer_and_step_chooses_other_experts_where_routing_is_uneven() {
+    let script = "
+import torch
+from torch.utils.checkpoint import checkpoint
+class Router(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scores = torch.nn.Linear(16, 8)
+        self.seen = []
+    def forward(self, tokens):
+        weights, chosen = self.scores(tokens).softmax(-1).topk(2)
+        tokens = tokens[(chosen == 3).nonzero()[:, 0]] * weights.sum()
+        self.seen.append(len(tokens))
+        return tokens
+layers = torch.nn.ModuleList([Router().cuda(), Router().cuda()])
+optimizer = torch.optim.SGD(layers.parameters())
+for step in range(2):
+    tokens = torch.randn(4096, 16, device='cuda', requires_grad=True)
+    # A forward pass that is repeated has the same sizes, or this fails.
+    sum(checkpoint(layer, tokens, use_reentrant=False).sum() for layer in layers).backward()
+    optimizer.step()
+seen = [count for layer in layers for count in layer.seen]
+assert len(seen) == 4 and len(set(seen)) > 2, seen
+";
+    let (status, _, err) = with_torch(script, &["--assume", "routing=uneven"]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_tensors_without_a_storage_and_lengths_on_the_card_run() {
     let script = "
 import torch, torch.nn.functional as F

@@ -12,12 +12,18 @@ from sklearn.tree import DecisionTreeClassifier
 
 MULTIPROCESSORS = 132
 REST = 1300
+SQUARE = 128
+"""Before filling up, inputs and outputs of a group are as many as the more of them: engines for groups that are not square."""
 FILLS = (1, 4, 8)
+SQUARE_FILLS = tuple(SQUARE | fill for fill in (1, 4, 8, 16, 32))
 COPIES = range(8)  # of input, output and filter: a bit each
 TILES = ((64, 64), (128, 64), (64, 128), (128, 128), (256, 64), (64, 256), (256, 128), (128, 256))
 NONE, BYTES, PARTS, TILES_64K, TILES_16K, IMAGES, SPLITS, SPECTRA = range(8)
 ELEMENT = dict(f32=4, bf16=2, f16=2)
 FORWARD, DATA, FILTER = range(3)
+BEST, LARGEST, GROUPED = range(3)
+"""What a tree answers: the scratch memory of the engine that cuDNN puts first, the most that any wants, and the first of layers in
+several groups of several channels each, that have other numbers of inputs and outputs."""
 
 
 def output(layer):
@@ -58,14 +64,19 @@ def samples(layers, folder):
             kind = which if not transposed else (DATA, FORWARD, FILTER)[which]
             shapes = (x, y, w) if not transposed else (y, x, w)
             base = (element, kind, shapes, stride, padding, dilation, layer[9], held)
+            inputs, outputs = x[1] // layer[9], y[1] // layer[9]
+            question = LARGEST if bench else GROUPED if layer[9] > 1 and inputs > 1 and inputs != outputs else BEST
             # In a benchmark the largest is asked for first, then what was chosen.
             # Halves always use the tensor cores.
-            yield (kind, int(element == 2), int(tf32 or element == 2), last, bench), base, max(scratch, default=0)
+            yield (kind, int(element == 2), int(tf32 or element == 2), last, question), base, max(scratch, default=0)
 
 
 def tensors(base, fill):
     """Bytes of input, output and filter, channels filled up."""
     element, _, (x, y, w), *_, groups, _ = base
+    if fill & SQUARE:
+        most = max(x[1], y[1])
+        x, y, fill = [x[0], most, *x[2:]], [y[0], most, *y[2:]], fill - SQUARE
     up = lambda channels: groups * (-(-(channels // groups) // fill) * fill)
     c, k = up(x[1]), up(y[1])
     return x[0] * c * math.prod(x[2:]) * element, y[0] * k * math.prod(y[2:]) * element, k * (c // groups) * math.prod(w[2:]) * element
@@ -123,11 +134,13 @@ class Group:
         self.key, self.held = key, np.array([base[-1] for base in bases])
         self.scratch = np.array(scratch, np.int64)
         self.features = np.array([features(base) for base in bases], np.float64).astype(np.float32)
-        self.tensors = {fill: np.array([tensors(base, fill) for base in bases], np.int64) for fill in FILLS}
+        # Groups that are not square have trees of their own.
+        self.fills = FILLS + SQUARE_FILLS * (key[4] == GROUPED)
+        self.tensors = {fill: np.array([tensors(base, fill) for base in bases], np.int64) for fill in self.fills}
         self.all = self.tensors[1].sum(1)
         self.images = np.array([base[2][0][0] for base in bases], np.int64)
         element, result = bases[0][0], (1, 0, 2)[key[0]]
-        self.result = {fill: self.tensors[fill][:, result] // element * 4 for fill in FILLS}
+        self.result = {fill: self.tensors[fill][:, result] // element * 4 for fill in self.fills}
         products = np.array([product(base) for base in bases], np.int64)
         self.spectra = np.array([spectra(base) for base in bases], np.int64)
         # Of strided layers a term is missing that matters where there are few channels.
@@ -160,7 +173,7 @@ class Group:
         scratch = self.scratch[at]
         yield (1, 0, NONE, 0), scratch == 0
         yield (1, 0, SPECTRA, 0), (self.spectra[at] > 0) & (np.abs(scratch - self.spectra[at]) <= self.slack[at])
-        for fill in FILLS:
+        for fill in self.fills:
             for copies in COPIES:
                 left = scratch - self.copies(fill, copies, at)
                 fits = lambda more: (left - more >= 0) & (left - more <= REST) & (scratch > 0)
@@ -285,7 +298,7 @@ def main(out, *files):
     for key, (bases, scratch) in sorted(by_key.items()):
         if len(bases) < 100:
             continue
-        group, largest = Group(key, bases, scratch), key[4]
+        group, largest = Group(key, bases, scratch), key[4] == LARGEST
         group.explain()
         count = len(bases)
         group.fit(100 if largest else 3000 if count > 60_000 else 2000 if count > 25_000 else 1000, least=8 if largest else 1)

@@ -21,7 +21,9 @@ from highwater_dryrun.reads import Places, Reads
 from highwater_dryrun.sizes import Assumptions
 
 _ELEMENTS_MAX = 1 << 14
-"""Larger tensors are not followed."""
+"""Larger tensors of fractions are not followed."""
+_WHOLE_MAX = 1 << 20
+"""Nor larger ones of whole numbers or truth values, which choose among nodes and edges of graphs."""
 _RESULTS_MAX = 8
 """Nor what writes more tensors at once: steps of optimizers."""
 _FRACTION = 0.5
@@ -33,6 +35,7 @@ _EVENLY = 0.6180339887498949
 """Multiples of the golden ratio lie evenly between 0 and 1, those of each stretch too."""
 _ORDERING = frozenset("lt le gt ge less less_equal greater greater_equal".split())
 _COUNTING = frozenset("any sum count_nonzero".split())
+_SORTING = frozenset("sort argsort".split())
 _CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
 _OF_ONE = frozenset("item __bool__ __int__ __float__ __index__ is_nonzero".split())
 
@@ -41,9 +44,10 @@ class Likely:
     """What is likely in tensors of which nothing is known."""
 
     def __init__(
-        self, known: "Callable[[torch.Tensor], torch.Tensor | None]", assume: Assumptions, reads: Reads
+        self, known: "Callable[[torch.Tensor], torch.Tensor | None]", mirrors: Mirrors, assume: Assumptions, reads: Reads
     ) -> None:
         self._known = known
+        self._mirrors = mirrors
         self._assume = assume
         self._reads = reads
         self._places = Places(torch)
@@ -103,7 +107,7 @@ class Likely:
                 value = self._values.get(tensor)
             if value is not None:
                 is_likely = True
-            elif tensor.dtype == torch.bool or tensor.numel() > _ELEMENTS_MAX or not may_be_kept(tensor):
+            elif tensor.dtype == torch.bool or _is_large(tensor) or not may_be_kept(tensor):
                 return None
             else:
                 value = _ordinary(tensor)
@@ -126,7 +130,9 @@ class Likely:
         if taken is not None:
             self.choose(results[0], taken)
             return
-        if len(results) > _RESULTS_MAX or any(result.numel() > _ELEMENTS_MAX for result in results):
+        if base in _SORTING and self._sorted(args, kwargs, results):
+            return
+        if len(results) > _RESULTS_MAX or any(map(_is_large, results)):
             return
         values = self._worked_out(base, name, func, args, kwargs, tensors, target, inputs, results)
         if values is None or len(values) != len(results):
@@ -134,6 +140,9 @@ class Likely:
         for result, value in zip(results, values):
             fits = _is_plain(value) and value.shape == result.shape and may_be_kept(result)
             if fits and result.is_cuda and (target is not None or not self._values.holds(result)):
+                if target is not None:
+                    # The rest of what was known is no less likely.
+                    self._values.begin_with(result, self._mirrors, before)
                 self._values.put(result, value, before=before)
 
     def _worked_out(
@@ -213,6 +222,21 @@ class Likely:
             return None
         places = torch.linspace(0, value.numel() - 1, index.numel(), dtype=torch.float64, device="cpu").round().to(torch.int64)
         return value[places]
+
+    def _sorted(self, args: Any, kwargs: Any, results: Any) -> bool:
+        """Notes an order of numbers that nobody knows: any is as likely. Each number has one place even so, and whatever is chosen by
+        rank is as large as that says. Whether there was one to note."""
+        source, order = args[0], results[-1]
+        dim = kwargs.get("dim", next((argument for argument in args[1:] if type(argument) is int), -1))
+        if not isinstance(source, torch.Tensor) or not source.is_cuda or order.dtype != torch.int64 or _is_large(order):
+            return False
+        if self._known(source) is not None or self._values.get(source) is not None or not source.dim() or not source.numel():
+            return False
+        # Each time the same, whatever the program draws.
+        drawing = torch.Generator().manual_seed(order.numel())
+        places = torch.rand(source.movedim(dim, -1).shape, generator=drawing, device="cpu").argsort(dim=-1)
+        self.choose(order, places.movedim(-1, dim))
+        return True
 
     def _stands(self, tensors: Any, inputs: "dict[int, torch.Tensor]") -> bool:
         """Whether an index by the mask of a comparison is to find what a look at its numbers would, and be it nothing: of numbers that were
@@ -319,6 +343,11 @@ class Likely:
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor has sizes, which nested and sparse ones do not have as others do."""
     return tensor.layout == torch.strided and not tensor.is_nested
+
+
+def _is_large(tensor: torch.Tensor) -> bool:
+    is_fraction = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    return tensor.numel() > (_ELEMENTS_MAX if is_fraction else _WHOLE_MAX)
 
 
 def _ordinary(tensor: torch.Tensor) -> torch.Tensor:

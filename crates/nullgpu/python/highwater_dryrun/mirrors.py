@@ -18,8 +18,8 @@ class Mirrors:
     """By storage. A weak reference keeps a storage's address from being used again, and nothing else of it."""
 
     def __init__(self) -> None:
-        self._copies: "dict[int, tuple[torch.UntypedStorage, int]]" = {}
-        """With the version of the tensor: what has been written since, nobody has seen."""
+        self._copies: "dict[int, tuple[torch.UntypedStorage | None, int]]" = {}
+        """With the version of the tensor: what has been written since, nobody has seen. ``None`` if nothing has been written yet."""
         self._weak: "dict[int, Any]" = {}
         self._added = 0
 
@@ -43,16 +43,43 @@ class Mirrors:
         storage = _storage(tensor)
         if storage is None:
             return
-        copy, version = self._copies.get(storage._cdata, (None, 0))
+        copy, version = self._copies.get(storage._cdata, (None, -1))
         if copy is None or version != before:
-            # What the rest of the storage holds is not known.
-            if tensor.numel() * tensor.element_size() != storage.nbytes() and not is_new:
+            # What the rest of the storage holds is not known, or means nothing as long as nothing was written there.
+            is_empty = copy is None and version == before
+            if tensor.numel() * tensor.element_size() != storage.nbytes() and not is_new and not is_empty:
                 return
             copy = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         view = torch.empty(0, dtype=tensor.dtype)
         view.set_(copy, tensor.storage_offset(), tensor.size(), tensor.stride())
         view.copy_(value)
         self._keep(storage, copy, tensor)
+
+    def put_empty(self, tensor: torch.Tensor) -> None:
+        """Notes that nothing has been written to a tensor yet: it may be filled part by part."""
+        storage = _storage(tensor)
+        if storage is not None and storage._cdata not in self._copies:
+            self._keep(storage, None, tensor)
+
+    def nothing(self, tensor: torch.Tensor) -> "torch.Tensor | None":
+        """Zeros for a tensor to which nothing has been written yet; ``None`` of another one."""
+        storage = _storage(tensor)
+        copy, version = (None, -1) if storage is None else self._copies.get(storage._cdata, (None, -1))
+        if copy is not None or version != _version(tensor) or not may_be_kept(tensor):
+            return None
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+
+    def begin_with(self, tensor: torch.Tensor, other: "Mirrors", before: "int | None") -> None:
+        """Takes over what the others hold of a tensor's storage, unless its content is held here; ``before`` is the version that it had
+        before a part of it was written."""
+        storage = _storage(tensor)
+        if storage is None or storage._cdata not in other._copies:
+            return
+        copy, version = other._copies[storage._cdata]
+        own, own_version = self._copies.get(storage._cdata, (None, -1))
+        if version == before and (own is None or own_version != before):
+            self._keep(storage, None if copy is None else copy.clone(), tensor)
+            self._copies[storage._cdata] = (self._copies[storage._cdata][0], version)
 
     def put_storage(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
         """Notes what the whole storage of a tensor holds, in bytes."""
@@ -73,7 +100,7 @@ class Mirrors:
             self.put_storage(tensor, value)
         return out
 
-    def _keep(self, storage: "torch.UntypedStorage", copy: "torch.UntypedStorage", tensor: torch.Tensor) -> None:
+    def _keep(self, storage: "torch.UntypedStorage", copy: "torch.UntypedStorage | None", tensor: torch.Tensor) -> None:
         key = storage._cdata
         if key not in self._weak:
             self._weak[key] = storage._weak_ref()
@@ -91,7 +118,7 @@ class Mirrors:
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether something is known of the tensor's storage, be it old."""
         storage = _storage(tensor)
-        return storage is not None and storage._cdata in self._copies
+        return storage is not None and self._copies.get(storage._cdata, (None, 0))[0] is not None
 
     def _purge(self) -> None:
         for key in [key for key, weak in self._weak.items() if torch.UntypedStorage._expired(weak)]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from types import FrameType
 from typing import Any
 
@@ -24,6 +25,27 @@ class Places:
                 return f"{_short(path)}:{frame.f_lineno} {frame.f_code.co_name}"
             frame = frame.f_back
         return None
+
+
+class Modules:
+    """The program's modules, numbered as they are first met, and the steps that its optimizers have done."""
+
+    def __init__(self, torch: Any) -> None:
+        self._module = torch.nn.Module
+        self._numbers: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+        self.steps = 0
+
+    def now(self) -> int:
+        """A number for the innermost module that runs, in this step: the same where a checkpoint repeats its forward pass."""
+        frame: "FrameType | None" = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            # A function without arguments has no first one, and a module by another name is one too.
+            first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+            if isinstance(first, self._module):
+                return self._numbers.setdefault(first, len(self._numbers) + 1) + (self.steps << 12)
+            frame = frame.f_back
+        return self.steps << 12
 
 
 class Reads:

@@ -48,15 +48,17 @@ class Assumptions:
             mask[-1] = True
         return mask.reshape(shape)
 
-    def route(self, shape: torch.Size, experts: int, likely: "torch.Tensor | None" = None) -> torch.Tensor:
+    def route(
+        self, shape: torch.Size, experts: int, likely: "torch.Tensor | None" = None, router: int = 0
+    ) -> torch.Tensor:
         """The experts that are chosen, the last dimension's for one token: those with the highest of the ``likely`` scores, and of equal
-        ones each in turn."""
+        ones each in turn. Where routing is uneven, each ``router`` chooses others."""
         if likely is None and not self.uneven:
             return torch.arange(shape.numel()).remainder(experts).reshape(shape)
         tokens = shape[:-1].numel()
         if self.uneven:
-            # Each time the same, whatever the program draws.
-            drawing = torch.Generator().manual_seed(shape.numel())
+            # In each run the same, whatever the program draws.
+            drawing = torch.Generator().manual_seed(hash((shape.numel(), router)) & 0xFFFF_FFFF)
             liked = torch.randn(experts, generator=drawing, device="cpu") * _PREFERENCE
             order = (torch.rand(tokens, experts, generator=drawing, device="cpu") + liked).argsort(dim=-1, descending=True)
         else:
@@ -165,13 +167,14 @@ def repeat_interleave(asked: Asked, tensor: torch.Tensor, repeats: Any = None, *
         return
     value = asked.known(repeats)
     if value is None:
-        asked.assumed = "everything is repeated once"
+        value = asked.likely.value(repeats)
+        asked.assumed = "everything is repeated once" if value is None else f"there are {int(value.sum())} in all"
     asked.count(repeats.numel() if value is None else int(value.sum()))
 
 
 def bincount(asked: Asked, tensor: torch.Tensor, *_: Any, **__: Any) -> None:
     """How often each number is there: reads the smallest and the largest."""
-    value = asked.known(tensor)
+    value = _known_or_likely(asked, tensor)
     if value is not None and value.numel():
         asked.count(int(value.min()))
         asked.count(int(value.max()))
@@ -179,9 +182,18 @@ def bincount(asked: Asked, tensor: torch.Tensor, *_: Any, **__: Any) -> None:
 
 def one_hot(asked: Asked, tensor: torch.Tensor, num_classes: int = -1) -> None:
     """A row for each number, as wide as the largest asks for."""
-    value = asked.known(tensor) if num_classes == -1 else None
+    value = _known_or_likely(asked, tensor) if num_classes == -1 else None
     if value is not None and value.numel():
         asked.count(int(value.max()))
+
+
+def _known_or_likely(asked: Asked, tensor: torch.Tensor) -> "torch.Tensor | None":
+    value = asked.known(tensor)
+    if value is None:
+        value = asked.likely.value(tensor)
+        if value is not None and value.numel():
+            asked.assumed = f"the largest is {int(value.max())}"
+    return value
 
 
 def coalesce(asked: Asked, tensor: torch.Tensor) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from highwater_dryrun import compiled, core, exchange, kernels, likely, sizes
+from highwater_dryrun import compiled, core, exchange, importing, kernels, likely, sizes
 from highwater_dryrun.arguments import UNKNOWN, flatten, on_cpu, replaced
 from highwater_dryrun.arguments import target as target_of
 from highwater_dryrun.mirrors import Mirrors, may_be_kept, share_storage, version
-from highwater_dryrun.reads import Reads
+from highwater_dryrun.reads import Modules, Reads
 
 _EXPERTS_MAX = 1024
 """A choice among more than so many is one of words, not of experts."""
@@ -41,6 +41,8 @@ _CONVERTING = frozenset(
 """These give the same values in another place or type."""
 _OVERWRITING = frozenset("copy_ fill_ zero_ random_".split())
 """What these write does not depend on what was there."""
+_EMPTY = frozenset("empty empty_strided empty_like new_empty new_empty_strided empty_permuted".split())
+"""What these give has no content yet."""
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 """While it is there, a compiler works out shapes."""
 _IF_FINITE = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
@@ -61,6 +63,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     _see_backward(values)
+    importing.after("torch.utils.checkpoint", lambda module: _see_checkpoints(module, values))
     return values
 
 
@@ -72,8 +75,9 @@ class Values(TorchFunctionMode):
         self.mirrors = Mirrors()
         self.exchange: "exchange.Exchange | None" = None
         self._reads = Reads(torch)
+        self.modules = Modules(torch)
         self._assume = sizes.Assumptions(assume)
-        self._likely = likely.Likely(self._known, self._assume, self._reads)
+        self._likely = likely.Likely(self._known, self.mirrors, self._assume, self._reads)
         self._count_unknown = core.library().highwater_nullgpu_unknown_reads
         self._unknown_reads = self._count_unknown()
 
@@ -195,6 +199,8 @@ class Values(TorchFunctionMode):
                 if not may_be_kept(tensor):
                     return None
                 value = torch.empty(tensor.shape, dtype=tensor.dtype)
+            if value is None and tensor is target:
+                value = self.mirrors.nothing(tensor)
             if value is None and name in ("nonzero", "where", "argwhere") and len(tensors) == 1:
                 # As much is set as the function was told.
                 value = self._likely.mask(tensor).to(tensor.dtype)
@@ -245,6 +251,9 @@ class Values(TorchFunctionMode):
         # Fractions that are made of whole numbers are no less certain: a mask of padding is resized as a picture.
         is_whole = name in _CONVERTING and bool(tensors) and not _is_fraction(tensors[0])
         if not any(may_be_kept(result, is_whole=is_whole) for result in results):
+            return
+        if name in _EMPTY and target is None:
+            self.mirrors.put_empty(results[0])
             return
         values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
         if values is None:
@@ -305,11 +314,13 @@ class Values(TorchFunctionMode):
         assumed = f"{count} of {experts} are chosen, each {how} as the others"
         self._reads.note("topk", may_matter=True, assumed=assumed, differs=True)
         likely = self._likely.value(scores)
+        # Each layer chooses for itself, and in each step anew.
+        router = self.modules.now() if self._assume.uneven else 0
         if likely is None or likely.shape[:-1] != results[1].shape[:-1]:
             # Along another dimension, too.
-            return [None, self._assume.route(results[1].shape, experts)]
+            return [None, self._assume.route(results[1].shape, experts, router=router)]
         largest = args[3] if len(args) > 3 else kwargs.get("largest", True)
-        route = self._assume.route(results[1].shape, experts, likely if largest else -likely)
+        route = self._assume.route(results[1].shape, experts, likely if largest else -likely, router)
         self._likely.choose(results[0], likely.gather(-1, route))
         return [None, route]
 
@@ -358,6 +369,27 @@ def _see_backward(values: Values) -> None:
             return apply(self, *gradients)
 
     node.apply = seen
+
+
+def _see_checkpoints(module: Any, values: Values) -> None:
+    """Sees what a checkpoint computes again, which autograd does where nothing looks at it."""
+    frame = getattr(module, "_CheckpointFrame", None)
+    if frame is None:
+        return
+    begin = frame.__init__
+
+    @functools.wraps(begin)
+    def seen(self: Any, recompute: Any, *more: Any, **options: Any) -> None:
+        @functools.wraps(recompute)
+        def again(*args: Any, **kwargs: Any) -> Any:
+            if values in _get_current_function_mode_stack():
+                return recompute(*args, **kwargs)
+            with values:
+                return recompute(*args, **kwargs)
+
+        begin(self, again, *more, **options)
+
+    frame.__init__ = seen
 
 
 def _see_lists(values: Values) -> None:
