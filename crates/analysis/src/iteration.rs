@@ -275,18 +275,20 @@ fn unseen_step_ends(outline: &Outline, entries: &EntryTable, seen: &[usize]) -> 
         Some(until - std::mem::replace(from, until))
     });
     let per_step = counts.max().unwrap_or(0);
-    let is_known = |pass: &&OutlinedPass| before.iter().any(|known| known.first == pass.first);
-    let behind = &behind[..behind.iter().take_while(is_known).count()];
+    let known: FxHashSet<StackId> = before.iter().map(|pass| pass.first).collect();
+    let behind = &behind[..behind.iter().take_while(|pass| known.contains(&pass.first)).count()];
     // One step's passes behind the last step may be those of a step that the recording does not reach.
     if per_step == 0 || behind.len() <= per_step {
         return Vec::new();
     }
     let forward_starts = forward_starts(outline, &passes[0]);
     let end_of = |turn: &[OutlinedPass]| next(&forward_starts, turn[turn.len() - 1].end).unwrap_or(entries.len());
-    behind.chunks_exact(per_step).map(end_of).collect()
+    let mut ends: Vec<usize> = behind.chunks_exact(per_step).map(end_of).collect();
+    ends.dedup();
+    ends
 }
 
-/// Where what runs forward begins: behind a pass it begins the next iteration, while what else is there, such as an update, ends this one.
+/// Where forward work starts: after a pass it opens the next iteration; anything else, such as an update, still belongs to this one.
 fn forward_starts(outline: &Outline, first_pass: &OutlinedPass) -> Vec<usize> {
     let before = |part: &&Part| part.entries.start < first_pass.start;
     let is_forward = |part: &&Part| matches!(part.kind, Kind::Program | Kind::Call(_));
@@ -343,10 +345,11 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
 fn clearings(entries: &EntryTable, passes: &[OutlinedPass], forward_starts: &[usize]) -> Vec<usize> {
     let mut left: FxHashSet<u64> = FxHashSet::default();
     let mut clearings = Vec::new();
-    for pass in passes {
-        let until = next(forward_starts, pass.end).unwrap_or(entries.len());
+    for (at, pass) in passes.iter().enumerate() {
+        let next_pass = passes.get(at + 1).map_or(entries.len(), |next| next.start);
+        let until = next(forward_starts, pass.end).map_or(next_pass, |start| start.min(next_pass));
         let mut left_by_pass = 0;
-        for row in pass.start..until.max(pass.end) {
+        for row in pass.start..until {
             if row == pass.end {
                 left_by_pass = left.len();
             }

@@ -67,7 +67,7 @@ impl ErrorView {
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineView {
-    /// `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp` or `ollama`.
+    /// `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp`, `ollama` or `lmdeploy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<&'static str>,
     /// The release.

@@ -217,7 +217,7 @@ pub struct BoundView {
 pub struct FitView {
     /// The settings.
     pub conf: String,
-    /// The smallest capacity from which on no request fails.
+    /// The smallest capacity from which on no request fails; above 2 TiB an upper bound.
     pub min_capacity_bytes: u64,
     /// The same for the least favourable order of addresses.
     pub min_capacity_any_order_bytes: u64,

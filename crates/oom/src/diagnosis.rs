@@ -113,7 +113,7 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     }
     let brings = |bytes: u64| bytes >= shortage.max(WORTH_A_WORD_BYTES);
     let mut causes = Vec::new();
-    // Beyond the GPU's own memory a gap is as slow as what is beside it: the program is too large.
+    // Above the GPU's capacity, memory has spilled to the host: closing gaps does not help.
     let fragmentation = is_fragmented(situation) && !situation.has_expandable_segments && !situation.exceeds_capacity();
     // In one piece this request would fit, and a later one would not.
     let is_impossible = situation.is_impossible();

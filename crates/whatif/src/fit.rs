@@ -46,8 +46,8 @@ pub struct CardFit {
 pub struct Fit {
     /// The settings.
     pub conf: String,
-    /// The smallest capacity from which on no request fails, as a limit on what the allocator may hold. Under the
-    /// addresses of the study's first order.
+    /// The smallest capacity from which on no request fails, as a limit on what the allocator may hold; above 2 TiB an upper bound.
+    /// Under the addresses of the study's first order.
     pub min_capacity_bytes: u64,
     /// The same under the least favourable of the other orders.
     pub min_capacity_any_order_bytes: u64,
@@ -121,8 +121,8 @@ impl Study {
         }
     }
 
-    /// One row for a program that no device has room for, such as one that requests a petabyte by mistake. What it would reserve without
-    /// limit is a bound, and nobody needs the least that would do to the megabyte: two runs, where the search takes forty.
+    /// One row for a program that no device has room for, such as one that requests a petabyte by mistake. Nobody needs the least that
+    /// would do to the megabyte: two runs with twice the live memory give bounds, in two orders of addresses, where the search takes forty.
     fn fit_of_none(&self, conf: &str, settings: &Settings, ample: &Run) -> Fit {
         let limit = Memory::Limit(self.live.bytes.saturating_mul(2));
         let runs = [AddressPolicy::Driver, AddressPolicy::FirstFit].map(|order| self.run(settings, limit, order));

@@ -193,7 +193,7 @@ impl Course {
         self.steps[..after].last().filter(|step| step.contains(&entry))
     }
 
-    /// Whether a step begins while that is there which comes and goes with these entries, or may still; or it is cleared as gradients are.
+    /// Whether a block with this lifetime is alive when a step begins, lives to the end, or is cleared as gradients are.
     pub(crate) fn meets_step(&self, alloc: u32, freed: u32) -> bool {
         let next = self.steps.get(self.steps.partition_point(|step| step.start <= alloc));
         freed >= self.entries || self.clears(freed) || next.is_some_and(|step| step.start < freed)

@@ -224,7 +224,8 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "kept-for-pass",
         &[Program],
-        "the same, where no parameter of this size is freed: a copy of the weights to go back to, an average, or state of the program's own",
+        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one, where no parameter of \
+         this size is freed: a copy of the weights to go back to, an average, or state of the program's own",
         |case| case.is_made_for_update() && case.serves_pass(),
     ),
     rule(
@@ -400,8 +401,8 @@ pub const RULES: &[Rule] = &[
         Cache,
         "grows-by-call",
         &[Module, Compiled],
-        "allocated by modules in calls of which nothing is saved for a backward pass, several in each, larger from call to call, and alive \
-         until the next call: a KV cache in a program that trains, too",
+        "allocated by modules, several blocks in each call, in calls that save nothing for a backward pass, larger from call to call, and \
+         alive until the next one: a KV cache, also in a program that trains",
         |case| case.grows_by_call(),
     ),
     rule(

@@ -23,7 +23,7 @@ ELEMENT = dict(f32=4, bf16=2, f16=2)
 FORWARD, DATA, FILTER = range(3)
 BEST, LARGEST, GROUPED = range(3)
 """What a tree answers: the scratch memory of the engine that cuDNN puts first, the most that any wants, and the first of layers in
-several groups of several channels each, that have other numbers of inputs and outputs."""
+several groups of several channels each, with different numbers of input and output channels."""
 
 
 def output(layer):
@@ -64,7 +64,7 @@ def samples(layers, folder):
             kind = which if not transposed else (DATA, FORWARD, FILTER)[which]
             shapes = (x, y, w) if not transposed else (y, x, w)
             base = (element, kind, shapes, stride, padding, dilation, layer[9], held)
-            inputs, outputs = x[1] // layer[9], y[1] // layer[9]
+            inputs, outputs = shapes[0][1] // layer[9], shapes[1][1] // layer[9]
             question = LARGEST if bench else GROUPED if layer[9] > 1 and inputs > 1 and inputs != outputs else BEST
             # In a benchmark the largest is asked for first, then what was chosen.
             # Halves always use the tensor cores.

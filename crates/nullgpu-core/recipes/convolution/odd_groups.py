@@ -1,4 +1,4 @@
-"""Lists convolutions in groups of several channels that have other numbers of inputs and outputs, as gradients for each sample are. No GPU.
+"""Lists convolutions in groups of several channels, with different numbers of input and output channels, as gradients for each sample are. No GPU.
 
 usage: odd_groups.py SEED OUT.json    (rows have the form of `layers.py`'s; a tenth is held out)
 """

@@ -9,9 +9,10 @@
 //! # Source
 //! Measured with cuDNN 9.19 and torch 2.11.0+cu130: 205,104 layers on an H200, each forward and backward, and 1,519 with
 //! `torch.backends.cudnn.benchmark`; then on an H100 56,600 of them again and 38,500 of speech, detection, diffusion, pixels, volumes and
-//! gradients for each sample, and 73,000 in groups with other numbers of inputs and outputs. The recipe is in `recipes/convolution`. On layers that were held out, the trees are right to 512 bytes for
-//! 80 to 97 % of the forward passes, 88 to 100 % of the gradients of the input, and 60 to 82 % of those of the filter. Of what the largest
-//! engine wants they are right for two thirds to nine tenths with 32 bits, less with 16.
+//! gradients for each sample, and 73,000 in groups with different numbers of input and output channels. The recipe is in
+//! `recipes/convolution`. On layers that were held out, the trees are right to 512 bytes for 80 to 97 % of the forward passes, 88 to 100 %
+//! of the gradients of the input, and 60 to 82 % of those of the filter. Of what the largest engine wants they are right for two thirds to
+//! nine tenths with 32 bits, less with 16.
 
 use std::sync::LazyLock;
 
@@ -266,8 +267,8 @@ impl Convolution {
         ]
     }
 
-    /// Whether there are several groups of several channels, which have other numbers of inputs and outputs: gradients for each sample
-    /// are such layers.
+    /// Whether there are several groups of several channels, with different numbers of input and output channels: gradients for each
+    /// sample are such layers.
     fn has_odd_groups(&self) -> bool {
         self.filter[1] > 1 && self.groups() > 1 && self.input[1] != self.output[1]
     }

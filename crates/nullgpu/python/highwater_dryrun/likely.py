@@ -226,7 +226,7 @@ class Likely:
     def _sorted(self, args: Any, kwargs: Any, results: Any) -> bool:
         """Notes an order of numbers that nobody knows: any is as likely. Each number has one place even so, and whatever is chosen by
         rank is as large as that says. Whether there was one to note."""
-        source, order = args[0], results[-1]
+        source, order = args[0] if args else kwargs.get("input"), results[-1]
         dim = kwargs.get("dim", next((argument for argument in args[1:] if type(argument) is int), -1))
         if not isinstance(source, torch.Tensor) or not source.is_cuda or order.dtype != torch.int64 or _is_large(order):
             return False

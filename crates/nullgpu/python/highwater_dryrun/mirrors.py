@@ -55,13 +55,13 @@ class Mirrors:
         view.copy_(value)
         self._keep(storage, copy, tensor)
 
-    def put_empty(self, tensor: torch.Tensor) -> None:
+    def note_unwritten(self, tensor: torch.Tensor) -> None:
         """Notes that nothing has been written to a tensor yet: it may be filled part by part."""
         storage = _storage(tensor)
         if storage is not None and storage._cdata not in self._copies:
             self._keep(storage, None, tensor)
 
-    def nothing(self, tensor: torch.Tensor) -> "torch.Tensor | None":
+    def zeros_if_unwritten(self, tensor: torch.Tensor) -> "torch.Tensor | None":
         """Zeros for a tensor to which nothing has been written yet; ``None`` of another one."""
         storage = _storage(tensor)
         copy, version = (None, -1) if storage is None else self._copies.get(storage._cdata, (None, -1))

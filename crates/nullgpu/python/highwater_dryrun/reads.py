@@ -40,7 +40,7 @@ class Modules:
         frame: "FrameType | None" = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
-            # A function without arguments has no first one, and a module by another name is one too.
+            # A function without arguments has no first one, and a module need not be called `self`.
             first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
             if isinstance(first, self._module):
                 return self._numbers.setdefault(first, len(self._numbers) + 1) + (self.steps << 12)

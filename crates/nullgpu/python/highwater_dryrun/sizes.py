@@ -52,7 +52,7 @@ class Assumptions:
         self, shape: torch.Size, experts: int, likely: "torch.Tensor | None" = None, router: int = 0
     ) -> torch.Tensor:
         """The experts that are chosen, the last dimension's for one token: those with the highest of the ``likely`` scores, and of equal
-        ones each in turn. Where routing is uneven, each ``router`` chooses others."""
+        ones each in turn. Where routing is uneven, each ``router`` chooses different ones."""
         if likely is None and not self.uneven:
             return torch.arange(shape.numel()).remainder(experts).reshape(shape)
         tokens = shape[:-1].numel()

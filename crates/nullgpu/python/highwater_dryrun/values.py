@@ -200,7 +200,7 @@ class Values(TorchFunctionMode):
                     return None
                 value = torch.empty(tensor.shape, dtype=tensor.dtype)
             if value is None and tensor is target:
-                value = self.mirrors.nothing(tensor)
+                value = self.mirrors.zeros_if_unwritten(tensor)
             if value is None and name in ("nonzero", "where", "argwhere") and len(tensors) == 1:
                 # As much is set as the function was told.
                 value = self._likely.mask(tensor).to(tensor.dtype)
@@ -253,7 +253,7 @@ class Values(TorchFunctionMode):
         if not any(may_be_kept(result, is_whole=is_whole) for result in results):
             return
         if name in _EMPTY and target is None:
-            self.mirrors.put_empty(results[0])
+            self.mirrors.note_unwritten(results[0])
             return
         values = self._worked_out(name, func, args, kwargs, tensors, inputs, target)
         if values is None:

@@ -1,4 +1,4 @@
-//! Which engine that serves models an event is of, and what the answers to several have in common.
+//! Finds the serving engine of an event, and has the answers that several engines share.
 
 use highwater_units::{counted, size};
 

@@ -2,7 +2,7 @@
 
 use highwater_units::size;
 
-use super::{because, general};
+use super::{KILL_LINES, because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;
@@ -39,7 +39,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "oom-kill" | "limit-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => {
             general::compiler()
         }
-        "oom-kill" => killed(event),
+        "oom-kill" => killed(event, found),
         "limit-kill" => killed_at_limit(event, found),
         "sigkill" => ended_by_signal(event, found),
         _ => return None,
@@ -330,32 +330,42 @@ fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![first, less_host_memory(), more_host_memory()])
 }
 
-fn resident(event: &Event) -> String {
-    let of_kernel = event.number("raw_kb").map(|kib| kib.saturating_mul(1024));
-    let used = of_kernel.or_else(|| event.bytes("used"));
-    used.map_or_else(String::new, |bytes| format!(", which had {} of memory", size(bytes)))
+/// Memory that the killed process held; kernels up to 4 print it in another line than the limit.
+fn resident_bytes(event: &Event, found: &Found) -> Option<u64> {
+    let own = |event: &Event| {
+        let of_kernel = event.number("raw_kb").map(|kib| kib.saturating_mul(1024));
+        of_kernel.or_else(|| event.bytes("used"))
+    };
+    let of_same = || {
+        let pid = event.number("pid")?;
+        let near = |other: &&Event| other.number("pid") == Some(pid) && other.line.abs_diff(event.line) <= KILL_LINES;
+        found.events.iter().filter(near).find_map(own)
+    };
+    own(event).or_else(of_same)
 }
 
-fn killed(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn killed(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let held = resident_bytes(event, found).map_or_else(String::new, |bytes| format!(", which held {}", size(bytes)));
     let of_node = event
         .bytes("node_used")
         .zip(event.bytes("node"))
         .map_or_else(String::new, |(used, all)| format!(": {} of the node's {} was in use", size(used), size(all)));
     let text = format!(
-        "the host ran out of memory, and the system killed {}{}{of_node}: this is not GPU memory",
-        process(event),
-        resident(event)
+        "the host ran out of memory, and the system killed {}{held}{of_node}: this is not GPU memory",
+        process(event)
     );
     (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()])
 }
 
 /// The limit that a job or container has, by its killer or by its description.
 fn limit_of(event: &Event, found: &Found) -> Option<u64> {
-    let of_killer = event.bytes("limit").or_else(|| event.bytes("limit_gib"));
+    let of_killer = event.bytes("limit");
     let in_kib = || {
         // The kernel prints it in a line before the one with the process.
-        let mut kills = [event].into_iter().chain(found.events.iter().filter(|other| other.id == event.id));
-        kills.find_map(|event| event.number("limit_kb"))?.checked_mul(1024)
+        let before = |other: &&Event| (event.line.saturating_sub(KILL_LINES)..=event.line).contains(&other.line);
+        let kills = found.events.iter().filter(|other| other.id == event.id && before(other));
+        let nearest = kills.filter(|kill| kill.number("limit_kb").is_some()).max_by_key(|kill| kill.line)?;
+        nearest.number("limit_kb")?.checked_mul(1024)
     };
     of_killer.or_else(in_kib).or(found.surroundings.memory_limit_bytes)
 }
@@ -373,11 +383,11 @@ fn raise_limit(limit: Option<u64>) -> Step {
 fn killed_at_limit(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = limit_of(event, found);
     let of = limit.map_or_else(String::new, |limit| format!(", {},", size(limit)));
+    let held = resident_bytes(event, found).map_or_else(String::new, |bytes| format!("; it held {}", size(bytes)));
     let text = format!(
-        "the job or container reached its limit of the host's memory{of} and {}{} was killed: this is not GPU memory, and the host \
+        "the job or container reached its limit of host memory{of} and {} was killed{held}: this is not GPU memory, and the host \
          itself need not be full",
-        process(event),
-        resident(event)
+        process(event)
     );
     (because(Cause::HostMemory, text), vec![raise_limit(limit), less_host_memory()])
 }
@@ -386,8 +396,8 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = found.surroundings.memory_limit_bytes;
     let of = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
     let text = format!(
-        "{} was killed by signal 9 (exit code 137): usually because the host, or the container's limit{of}, ran \
-         out of memory, not the GPU; a scheduler's time limit or a person can also end a process this way",
+        "{} was killed by signal 9 (exit code 137): usually because the host ran out of memory or the container reached its \
+         limit{of}, not because the GPU was full; a scheduler's time limit or a person can also end a process this way",
         process(event)
     );
     (because(Cause::HostMemory, text), vec![look_at_kernel(), less_host_memory(), raise_limit(limit)])

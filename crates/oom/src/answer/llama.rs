@@ -194,8 +194,8 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         Part::Compute if is_ollama => vec![shorter(log), fewer_layers(log), fewer_requests(), overhead()],
         Part::Compute => vec![smaller_batch(), shorter(log), fewer_layers(log)],
     };
-    if !is_ollama && event.number("device").is_some_and(|device| device > 0) {
-        steps.push(other_split());
+    if let Some(device) = event.number("device").filter(|&device| !is_ollama && (1..=MAX_SPLIT).contains(&device)) {
+        steps.push(other_split(device));
     }
     (because(Cause::TooBig, text), steps)
 }
@@ -204,7 +204,7 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
 fn part(log: &EngineLog, found: &Found) -> Part {
     let printed = log.printed();
     let has = |ids: &[&str]| found.events.iter().any(|event| ids.contains(&event.id));
-    if has(&["llama-load"]) {
+    if is_loading(found) {
         Part::Weights
     } else if has(&["llama-kv"]) {
         Part::Cache
@@ -246,14 +246,18 @@ fn shorter(log: &EngineLog) -> Step {
     }
 }
 
+/// GPUs of one split, at most, for which it is written out.
+const MAX_SPLIT: u64 = 15;
+
 /// A GPU with another number than 0 is one of several.
-fn other_split() -> Step {
+fn other_split(device: u64) -> Step {
+    let parts: Vec<&str> = (0..=device).map(|gpu| if gpu == device { "2" } else { "3" }).collect();
     Step::new(
         "other-split",
         "give this GPU a smaller part of the model",
         "the parts need not be equal: each GPU also has its own compute buffers, and the first has the most",
     )
-    .with("--tensor-split 3,3,2, or --main-gpu with --split-mode none for one GPU")
+    .with(format!("--tensor-split {}, or --main-gpu with --split-mode none for one GPU", parts.join(",")))
 }
 
 /// Whether the text has the model's own error beside the buffer's.

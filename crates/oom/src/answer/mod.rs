@@ -144,7 +144,7 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             steps.insert(at, in_chunks(situation.tried_bytes));
         }
         if situation.kind == Kind::Driver && (situation.is_comfyui || situation.is_webui) {
-            // Its models are what can give way, and a snapshot is for who writes the program.
+            // Only the models can give way; a snapshot helps the program's authors.
             steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui() });
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
@@ -160,7 +160,7 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let exceeds_share = || {
         // Where its settings are in the log, and no share is among them.
         let default = (log.engine == Some("vllm") && log.model.is_some()).then_some(flags::VLLM_SHARE);
-        // Not SGLang's, beside which activations come.
+        // Not SGLang's share: activations lie outside it.
         let share = log.utilization.or(default)?;
         let of = flags::times(situation.capacity_bytes?, share.millionths, 1_000_000);
         Some(situation.held_bytes? > of.saturating_add(of / 20))
@@ -254,7 +254,11 @@ fn strongest(found: &Found) -> Option<(usize, &Event)> {
 /// Of the lines that tell of one kill, the one with the process and its memory.
 fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event)> {
     let is_same = |event: &Event| {
-        KILLS.contains(&event.id) && event.rank == first.rank && event.line.abs_diff(first.line) <= KILL_LINES
+        let pids = event.number("pid").zip(first.number("pid"));
+        KILLS.contains(&event.id)
+            && event.rank == first.rank
+            && event.line.abs_diff(first.line) <= KILL_LINES
+            && pids.is_none_or(|(one, other)| one == other)
     };
     let events = found.events.iter().enumerate().filter(|(_, event)| is_same(event));
     // Who was killed at a limit matters more than by which words.

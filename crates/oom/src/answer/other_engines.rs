@@ -11,7 +11,7 @@ use crate::steps::Step;
 
 /// The share of the free memory that `LMDeploy`'s cache takes where none is set.
 const LMDEPLOY_SHARE: Decimal = Decimal { millionths: 800_000 };
-/// A share from which on a smaller one frees less than a tenth of the GPU.
+/// From this share down, halving it frees too little to matter.
 const SMALL_SHARE: Decimal = Decimal { millionths: 250_000 };
 
 /// The answer to a failure of one of these engines.
@@ -38,9 +38,10 @@ fn lmdeploy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         || event.asked.innermost.as_ref().is_some_and(|frame| {
             ["_create_weight", "_create_model_instance", "_from_hf"].contains(&frame.function.as_str())
         });
-    let text = if is_loading || is_small {
-        "the weights, with the buffers beside them, do not fit on the GPU: LMDeploy's engine had not served anything, or its KV cache is \
-         small already"
+    let text = if is_loading {
+        "the weights, with the buffers beside them, do not fit on the GPU: LMDeploy's engine was still loading the model"
+    } else if is_small {
+        "the weights, with the buffers beside them, do not fit on the GPU: the share of LMDeploy's KV cache is small already"
     } else {
         "LMDeploy's engine found too little memory on the GPU: its KV cache takes a share of the memory that is free after the weights, \
          and the rest must hold everything else"

@@ -1,4 +1,4 @@
-//! What `SGLang` refuses, and why.
+//! `SGLang`'s refusals and their causes.
 
 use highwater_units::size;
 
@@ -100,7 +100,7 @@ fn staging() -> (Diagnosis, Vec<Step>) {
     (because(Cause::Limit, text), vec![raise, fewer])
 }
 
-/// Where it makes images or videos.
+/// A VAE that decodes images or videos.
 fn vae(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = "the GPU was full when the VAE decoded the latents: its activations grow with the pixels and frames, and the transformer and the \
                 text encoder, which have finished, still hold their weights";

@@ -24,8 +24,8 @@ const PARTS: [Part; 6] = [
     Part { free: "drafter_free", name: "the drafter", settings: "max_seq_len, max_draft_len" },
     Part { free: "speculative_free", name: "speculative decoding", settings: "max_seq_len, max_batch_size" },
     Part { free: "trial_free", name: "the KV cache of its trial run", settings: "max_num_tokens" },
-    Part { free: "tokens_free", name: "buffers beside the model", settings: "max_num_tokens, max_batch_size" },
-    Part { free: "free", name: "a part of it", settings: "max_batch_size, max_num_tokens, max_seq_len" },
+    Part { free: "tokens_free", name: "the buffers beside the model", settings: "max_num_tokens, max_batch_size" },
+    Part { free: "free", name: "one of its components", settings: "max_batch_size, max_num_tokens, max_seq_len" },
 ];
 
 /// The answer to a failure of `TensorRT` alone.
@@ -161,13 +161,13 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
     let cache = event.bytes("kv_free").map_or_else(String::new, |free| {
         format!(
-            "; it failed at the KV cache, for which {} was free: a share of that, and buffers beside it",
+            "; when the KV cache was created, {} was free: it takes a share of that, and needs buffers beside it",
             size(free)
         )
     });
     let part = PARTS.iter().find_map(|part| Some((part, event.bytes(part.free)?)));
     let at = part.zip(event.bytes("total")).map_or_else(String::new, |((part, free), total)| {
-        format!("; it failed at {}, for which {} of {} was free", part.name, size(free), size(total))
+        format!("; when {} was created, {} of {} was free", part.name, size(free), size(total))
     });
     let text = format!(
         "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit \

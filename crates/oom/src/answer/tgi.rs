@@ -1,4 +1,4 @@
-//! What text-generation-inference (TGI) refuses, and why.
+//! text-generation-inference's (TGI) refusals and their causes.
 
 use super::because;
 use super::engines::load;

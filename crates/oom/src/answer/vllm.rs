@@ -1,4 +1,4 @@
-//! What vLLM refuses, and why.
+//! vLLM's refusals and their causes.
 
 use highwater_units::size;
 

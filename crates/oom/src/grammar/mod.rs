@@ -122,9 +122,12 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
     }
     if let Some((_, place)) = SENTENCES.iter().find(|(words, _)| lower.contains(words)) {
         // A machine translates PyTorch's message too, but neither its names nor its numbers.
-        let is_of_device = ["cuda", "gpu", "hip ", "vram"].iter().any(|name| lower.contains(name));
+        let is_name =
+            |word: &str| word.starts_with("cuda") || word.starts_with("gpu") || ["hip", "vram"].contains(&word);
+        let is_of_device = lower.split(|letter: char| !letter.is_ascii_alphanumeric()).any(is_name);
         let place = if is_of_device { Place::Device } else { *place };
-        let requested = sizes(&lower).next();
+        // The request stands first in PyTorch's message; elsewhere the first size may be any.
+        let requested = is_of_device.then(|| sizes(&lower).next()).flatten();
         let (limit, free) = (None, None);
         return Some(Sentence::Failed { place, requested, limit, free, is_set_up: false, backend: None });
     }

@@ -312,7 +312,7 @@ pub(super) const RECOVERIES: [&str; 29] = [
     "; offloading ",
     "disabled double buffering",
     "not caching",
-    "moving to device",
+    "), moving to device ",
     "second sanity check",
     "autotuning candidate",
     "update max_prefill_token_num",

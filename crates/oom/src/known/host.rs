@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
     row("oom-kill", "Ray", "memory used={used:b}) was running was {node_used:b} / {node:b} (").at("was running was "),
     row("oom-kill", "Ray", "killed due to the node running low on memory"),
     row("oom-kill", "Kubernetes", "The node was low on resource: memory"),
-    row("limit-kill", "Hugging Face Spaces", "Memory limit exceeded ({limit_gib:g}Gi)"),
+    row("limit-kill", "Hugging Face Spaces", "Memory limit exceeded ({limit:g}Gi)"),
     row("limit-kill", "Cloud Run", "Memory limit of {limit:b} exceeded with {used:b} used").at("Memory limit of "),
     row("limit-kill", "ECS", "Container killed due to memory usage"),
     row("oom-kill", "Dask", "exceeded 95% memory budget"),

@@ -10,7 +10,7 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 23] = [
+const AROUND: [&str; 13] = [
     "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
@@ -24,16 +24,6 @@ const AROUND: [&str; 23] = [
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
     "illegal memory access",
-    WEBUI[0],
-    WEBUI[1],
-    WEBUI[2],
-    WEBUI[3],
-    WEBUI[4],
-    WEBUI[5],
-    WEBUI[6],
-    WEBUI[7],
-    WEBUI[8],
-    WEBUI[9],
 ];
 
 /// What AUTOMATIC1111's web UI and its forks are known by.
@@ -87,6 +77,7 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .iter()
         .chain(&TORCH)
         .chain(&COMFYUI)
+        .chain(&WEBUI)
         .chain(&NEAR)
         .chain(&super::trace::OTHER_ANCHORS)
         .chain([&KILLED])

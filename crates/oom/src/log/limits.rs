@@ -16,10 +16,12 @@ const NEAR_LINES: u64 = 8;
 pub(super) struct LimitReader {
     /// The last line in which the memory of `Limits:` may stand.
     until: u64,
+    /// Different limits were read: nothing says whose process was killed.
+    is_ambiguous: bool,
 }
 
 impl LimitReader {
-    /// Takes the limit of a line; the first of a log counts.
+    /// Takes the limit of a line; of several different ones, such as those of a pod's containers, none counts.
     pub(super) fn read(&mut self, line: &[u8], number: u64, words: &Seen, surroundings: &mut Surroundings) {
         // In one line of JSON the requests may stand before or behind.
         let in_limits = memmem::find(line, b"imits").map(|at| &line[at..]);
@@ -29,8 +31,9 @@ impl LimitReader {
         if words.has("equests:") && in_limits.is_none() {
             self.until = 0;
         }
+        let own = in_limits.map_or(line, |text| &text[..memmem::find(text, b"equests").unwrap_or(text.len())]);
         let of_pod = (number <= self.until)
-            .then(|| after(in_limits.unwrap_or(line), &[b"memory:", b"memory\":"]))
+            .then(|| after(own, &[b"memory:", b"memory\":"]))
             .flatten()
             .and_then(|text| quantity(text, true));
         let of_command = || {
@@ -44,7 +47,10 @@ impl LimitReader {
             quantity(text.flatten()?, true)
         };
         let found = of_pod.or_else(of_report).or_else(|| of_command().and_then(|text| quantity(text, false)));
-        surroundings.memory_limit_bytes = surroundings.memory_limit_bytes.or(found);
+        if let Some(bytes) = found.filter(|_| !self.is_ambiguous) {
+            self.is_ambiguous = surroundings.memory_limit_bytes.is_some_and(|known| known != bytes);
+            surroundings.memory_limit_bytes = (!self.is_ambiguous).then_some(bytes);
+        }
     }
 }
 
@@ -53,9 +59,9 @@ fn after<'l>(line: &'l [u8], words: &[&[u8]]) -> Option<&'l [u8]> {
     words.iter().find_map(|words| memmem::find(line, words).map(|at| &line[at + words.len()..]))
 }
 
-/// `300Mi`, `64G`, `8g`: in a pod's description `M` is a million, elsewhere a power of 1024. A number without a unit is
-/// Slurm's or Snakemake's, of MiB, and nothing in a pod, where it would be bytes.
-fn quantity(text: &[u8], is_of_pod: bool) -> Option<u64> {
+/// `300Mi`, `64G`, `8g`: with SI units, as pods and reports have them, `M` is a million, elsewhere a power of 1024. A number without a
+/// unit is Slurm's or Snakemake's, of MiB, and nothing with SI units, where it would be bytes.
+fn quantity(text: &[u8], has_si_units: bool) -> Option<u64> {
     let skipped = text.iter().take_while(|byte| byte.is_ascii_whitespace() || b"\"'=".contains(byte)).take(16).count();
     let text = &text[skipped..];
     let digits = text.iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
@@ -68,10 +74,10 @@ fn quantity(text: &[u8], is_of_pod: bool) -> Option<u64> {
         Some(b't') => 4,
         // Of the words behind, none is part of a number.
         Some(byte) if byte.is_ascii_alphanumeric() || byte == b'.' => return None,
-        _ if is_of_pod => return None,
+        _ if has_si_units => return None,
         _ => return number.checked_mul(1 << 20),
     };
-    let is_binary = !is_of_pod || text.get(digits + 1) == Some(&b'i');
+    let is_binary = !has_si_units || text.get(digits + 1) == Some(&b'i');
     let base: u64 = if is_binary { 1024 } else { 1000 };
     number.checked_mul(base.checked_pow(power)?)
 }
@@ -121,6 +127,8 @@ mod tests {
             "Limits:\n  cpu: 1\n\n\n\n\n\n\n\n\n\nmemory: 5Gi\n",
             "Limits:\n  memory: 0\n  memory: 1.5Gi\n",
             "--memory 99999999999999t",
+            "\"limits\":{\"cpu\":\"4\"},\"requests\":{\"memory\":\"1Gi\"}",
+            "Limits:\n  memory: 8Gi\nsidecar:\n Limits:\n  memory: 100Mi\nmodel:\n Limits:\n  memory: 8Gi\n",
         ] {
             assert_eq!(limit(log), None, "{log}");
         }

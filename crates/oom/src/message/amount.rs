@@ -43,8 +43,12 @@ pub(crate) fn amount(text: &[u8], is_binary: bool) -> Read<u64> {
     }
     let decimals = match text.get(whole) {
         Some(b'.') => digits(&text[whole + 1..]),
-        // In half of the world's languages C prints a comma; three digits behind one would be thousands.
-        Some(b',') => Some(digits(&text[whole + 1..])).filter(|&decimals| decimals == COMMA_DECIMALS).unwrap_or(0),
+        // Many locales print a decimal comma; three digits after it would be thousands.
+        Some(b',') => match digits(&text[whole + 1..]) {
+            COMMA_DECIMALS => COMMA_DECIMALS,
+            decimals if decimals < COMMA_DECIMALS && whole + 1 + decimals == text.len() => return Read::Short,
+            _ => 0,
+        },
         _ => 0,
     };
     if decimals > MAX_DIGITS {
