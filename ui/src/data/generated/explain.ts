@@ -128,7 +128,7 @@ export interface Engine {
    */
   budget_bytes?: number;
   /**
-   * `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp` or `ollama`.
+   * `vllm`, `sglang`, `tgi`, `tensorrt-llm`, `llama.cpp`, `ollama` or `lmdeploy`.
    */
   engine?: string;
   /**

@@ -220,7 +220,7 @@ export interface Fit {
    */
   min_capacity_any_order_bytes: number;
   /**
-   * The smallest capacity from which on no request fails.
+   * The smallest capacity from which on no request fails; above 2 TiB an upper bound.
    */
   min_capacity_bytes: number;
   /**
