@@ -27,8 +27,18 @@ const GAP: u64 = 64 << 20;
 
 /// The place of each of the segments, which ascend by address, in the order of their age: the oldest has 0.
 pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
+    ages_by_hole(regions, &[LONG])
+}
+
+/// The same, if a shorter hole shows at least as well that it was filled late: by blocks that are told by more than their age.
+pub(super) fn ages_by_any_hole(regions: &[Region]) -> Vec<usize> {
+    ages_by_hole(regions, &[LONG, 0])
+}
+
+/// The same by the first hole of at least so many bytes.
+fn ages_by_hole(regions: &[Region], least_bytes: &[u64]) -> Vec<usize> {
     let pieces = pieces(regions);
-    let hole = hole(&pieces);
+    let hole = least_bytes.iter().find_map(|&least| hole(&pieces, least));
     let distance = |below: &[Region], above: &[Region]| above[0].address.saturating_sub(end(below.last()));
     // What lies below the hole without a gap was there first: the last piece below a gap.
     let below_gap = hole.as_ref().map_or(0, |hole| {
@@ -60,11 +70,11 @@ pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
 
 /// Whether a long hole shows: without one, the order of the segments is a weak guess.
 pub(super) fn has_hole(regions: &[Region]) -> bool {
-    hole(&pieces(regions)).is_some()
+    hole(&pieces(regions), LONG).is_some()
 }
 
-/// The pieces of the highest long hole: several where segments in it were released.
-fn hole(pieces: &[&[Region]]) -> Option<Range<usize>> {
+/// The pieces of the highest hole with as much in it: several where segments in it were released.
+fn hole(pieces: &[&[Region]], least_bytes: u64) -> Option<Range<usize>> {
     let mut next = 0;
     let is_one = |a: &&[Region], b: &&[Region]| {
         crosses_chunks(a) && crosses_chunks(b) && b[0].address.saturating_sub(end(a.last())) < BELOW
@@ -77,7 +87,7 @@ fn hole(pieces: &[&[Region]]) -> Option<Range<usize>> {
         let regions = pieces[run.clone()].iter().flat_map(|piece| piece.iter());
         regions.map(|region| region.total_bytes).fold(0, u64::saturating_add)
     };
-    runs.filter(|run| crosses_chunks(pieces[run.start]) && bytes(run) >= LONG).last()
+    runs.filter(|run| crosses_chunks(pieces[run.start]) && bytes(run) >= least_bytes).last()
 }
 
 /// The segments that were filled upwards together: those of a chunk, or of several without a gap in which segments do not keep to
@@ -119,10 +129,13 @@ fn crosses_chunks(piece: &[Region]) -> bool {
 mod tests {
     use super::*;
 
+    /// A segment of so many MiB at so many MiB.
+    fn region(&(at, mib): &(u64, u64)) -> Region {
+        Region { address: at << 20, total_bytes: mib << 20, is_expandable: false }
+    }
+
     /// Places of segments of so many MiB at so many MiB, in the order of their age.
     fn by_age(segments: &[(u64, u64)]) -> Vec<u64> {
-        let region =
-            |&(at, mib): &(u64, u64)| Region { address: at << 20, total_bytes: mib << 20, is_expandable: false };
         let mut regions: Vec<Region> = segments.iter().map(region).collect();
         regions.sort_by_key(|region| region.address);
         let mut by_age: Vec<(usize, u64)> =
@@ -198,6 +211,19 @@ mod tests {
         let all: Vec<(u64, u64)> = made.into_iter().chain(more).collect();
         let order: Vec<u64> = all.iter().map(|segment| segment.0).collect();
         assert_eq!(by_age(&all), order);
+    }
+
+    /// An inference server on an H100 that is not there: its first kernel left a hole, which four of its six pages filled.
+    #[test]
+    fn a_short_hole_is_told_from_chunks_where_it_is_asked_for() {
+        let segments = [(0x2c8, 20), (0x1e0, 20), (0x1c0, 20), (0x1b0, 14), (0x1a0, 14)];
+        let in_hole = [(0x200, 14), (0x20e, 14), (0x21c, 14), (0x22a, 14)];
+        let mut regions: Vec<Region> = segments.iter().chain(&in_hole).map(region).collect();
+        regions.sort_by_key(|region| region.address);
+        let is_of_hole = |region: &Region| in_hole.iter().any(|row| row.0 == region.address >> 20);
+        let places =
+            regions.iter().zip(ages_by_any_hole(&regions)).filter(|(region, _)| is_of_hole(region)).map(|row| row.1);
+        assert_eq!(places.collect::<Vec<_>>(), [5, 6, 7, 8]);
     }
 
     #[test]

@@ -144,8 +144,12 @@ pub(super) fn as_moved(order: Vec<u64>) -> impl Iterator<Item = Vec<u64>> {
     })
 }
 
-/// The blocks in the order of their segments' age, within a segment upwards.
-pub(super) fn by_age<'a>(held: &'a [Held], regions: &[Region]) -> impl Iterator<Item = &'a Held> {
+/// The blocks in the order of their segments' age, as a function of [`super::ages`] tells it, within a segment upwards.
+pub(super) fn by_age<'a>(
+    held: &'a [Held],
+    regions: &[Region],
+    ages: fn(&[Region]) -> Vec<usize>,
+) -> impl Iterator<Item = &'a Held> {
     let mut order: Vec<(usize, &Held)> = Vec::new();
     for (region, age) in regions.iter().zip(ages(regions)) {
         let first = held.partition_point(|block| block.address < region.address);

@@ -343,6 +343,11 @@ impl<'a> Case<'a> {
         self.pairing.in_doubt.contains(&self.row)
     }
 
+    /// Whether it was there before, and lies behind all layers of a model that is not trained, like none of their matrices.
+    pub(crate) fn is_behind_layers(&self) -> bool {
+        self.pairing.behind_layers.contains(&self.row)
+    }
+
     /// Whether it was there before and pairs with a parameter, as optimizer state.
     pub(crate) fn pairs_as_state(&self) -> bool {
         self.pairing.states.contains(&self.row)

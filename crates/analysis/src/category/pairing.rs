@@ -1,5 +1,6 @@
 //! Pairs blocks by size: a gradient, and the optimizer's state for a parameter, have the parameter's size.
 
+mod behind;
 mod caches;
 mod copies;
 mod earlier;
@@ -64,6 +65,8 @@ pub(crate) struct Pairing {
     pub(crate) states: FxHashSet<usize>,
     /// Rows among these that may as well be the other of the two.
     pub(crate) in_doubt: FxHashSet<usize>,
+    /// Rows from before the recording that lie behind the layers of a model that is not trained, and are like none of their matrices.
+    pub(crate) behind_layers: FxHashSet<usize>,
     /// Rows from before the recording that outlive a pass that leaves gradients of their size, and are freed later: they are not gradients.
     pub(crate) replaced: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
@@ -811,7 +814,8 @@ impl Pairing {
         };
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let size = lifetime.requested_bytes;
-            if !WORKSPACES.contains(&size) || self.parameters.contains(&row) || self.states.contains(&row) {
+            let found = [&self.parameters, &self.states, &self.caches, &self.behind_layers];
+            if !WORKSPACES.contains(&size) || found.iter().any(|found| found.contains(&row)) {
                 continue;
             }
             let origin = (known.told)(row);

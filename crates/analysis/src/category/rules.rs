@@ -165,6 +165,15 @@ pub const RULES: &[Rule] = &[
         |case| case.is_in_doubt(),
     ),
     rule(
+        Unknown,
+        "behind-layers",
+        &[Untold],
+        "no backward pass: allocated before the recording and after all layers of the model, larger than each of their matrices, and one \
+         or two for each layer, or more than all other such blocks together and not the model's last matrix: pages of a cache, or \
+         weights of another model",
+        |case| case.is_behind_layers(),
+    ),
+    rule(
         Parameter,
         "pairs-with-gradient",
         &[Program, Untold, Module],

@@ -112,8 +112,9 @@ const NOT_TOLD: [&str; 2] = ["paged_kv", "replay"];
 
 /// Recordings in which nothing tells what a part is for, and so nothing is said: whether blocks are the layers of a model that another
 /// thread serves, or the state of an optimizer; which of two threads' optimizers has a parameter; whether blocks of a quarter of the
-/// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second.
-const IN_PART: [&str; 4] = ["twothreads_late", "twotrain_one", "lion8_one", "sam_start"];
+/// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second;
+/// whether blocks behind all layers are pages of a cache or another model's weights.
+const IN_PART: [&str; 5] = ["twothreads_late", "twotrain_one", "lion8_one", "sam_start", "pages_late"];
 
 #[test]
 fn categories_of_blocks_are_right() {
@@ -157,6 +158,28 @@ fn what_nothing_tells_is_unknown_and_no_guess() {
             assert!(wrong * 20 <= score.all, "{name}, {label}: {wrong} of {} bytes, {:?}", score.all, score.wrong);
         }
     }
+}
+
+/// Six pages of a cache, and the weights of a model of six layers.
+#[test]
+fn pages_from_before_the_recording_are_no_parameters_and_the_weights_still_are() {
+    let snapshot = Snapshot::open(testdata("wild").join("pages_late.pickle.gz")).unwrap();
+    let truth = Truth::open(&testdata("wild").join("pages_late.truth.json.gz"));
+    let analysis = analyse(&snapshot);
+    let device = &analysis.devices[0];
+    let (_, time_us, blocks) = truth.marks().remove(0);
+    let of = |category: Category| {
+        let rows = device.counted_rows(moment(device, time_us), &snapshot);
+        let rows = rows.filter(|(row, _)| blocks.get(&device.lifetimes.rows[*row].address) == Some(&category));
+        rows.map(|(row, _)| device.decided(row)).collect::<Vec<Decided>>()
+    };
+    let pages = of(Category::Cache);
+    assert_eq!(pages.len(), 6);
+    assert!(
+        pages.iter().all(|page| *page == Decided { category: Category::Unknown, rule: "behind-layers" }),
+        "{pages:?}"
+    );
+    assert!(of(Category::Parameter).iter().all(|weight| weight.category == Category::Parameter));
 }
 
 /// The bytes of blocks of one category that were there before the recording and stay.

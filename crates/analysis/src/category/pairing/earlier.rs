@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
-use crate::category::ages::has_hole;
+use crate::category::ages::{ages, has_hole};
 use crate::category::before::{self, Held, Region};
 use crate::category::origin::Origin;
 use crate::category::rehearsal::{Rehearsed, Role};
@@ -30,14 +30,7 @@ impl Pairing {
             .collect();
         held.sort_unstable_by_key(|block| block.address);
         if known.course.passes.is_empty() {
-            /// Threads and streams have a workspace each; more blocks of one size are weights.
-            const MOST_WORKSPACES: usize = 8;
-            let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
-            for block in &held {
-                *counts.entry(block.size_bytes).or_default() += 1;
-            }
-            held.retain(|b| !WORKSPACES.contains(&b.size_bytes) || counts[&b.size_bytes] > MOST_WORKSPACES);
-            self.find_before_inference(known, &held);
+            self.find_before_inference(known, held);
             return;
         }
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
@@ -229,18 +222,27 @@ impl Pairing {
         }
     }
 
-    /// Where no backward pass was recorded, what stays is parameters. But if a forward pass keeps its graph, and of every large size
-    /// there is a multiple of three, an optimizer such as Adam ran before, and two thirds are its state.
-    fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, held: &[Held]) {
+    /// Where no backward pass was recorded, what stays is parameters, but for what lies behind all layers. And if a forward pass keeps its
+    /// graph, and of every large size there is a multiple of three, an optimizer such as Adam ran before, and two thirds are its state.
+    fn find_before_inference<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>, mut held: Vec<Held>) {
+        /// Threads and streams have a workspace each; more blocks of one size are weights.
+        const MOST_WORKSPACES: usize = 8;
         /// Sizes that show it: fewer may be chance.
         const MIN_SIZES: usize = 3;
         /// The rest is what conversions leave.
         const FRESH_PERCENT: u64 = 95;
+        let behind = known.behind_layers(&held, &self.returned);
+        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+        for block in &held {
+            *counts.entry(block.size_bytes).or_default() += 1;
+        }
+        let is_few = |size: u64| counts[&size] <= MOST_WORKSPACES && !behind.contains(&size);
+        held.retain(|block| !(WORKSPACES.contains(&block.size_bytes) && is_few(block.size_bytes)));
         // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
         if known.course.modules.is_empty() {
             let fresh = held
                 .iter()
-                .zip(before::lie_as_when_made(held, known.memory.ground()))
+                .zip(before::lie_as_when_made(&held, known.memory.ground()))
                 .filter(|(_, is_fresh)| *is_fresh);
             let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
             let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
@@ -254,14 +256,18 @@ impl Pairing {
         }
         let has_states = self.keeps_graph && counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0);
         if !has_states {
-            self.parameters.extend(held.iter().map(|block| block.row));
+            for block in &held {
+                let rows =
+                    if behind.contains(&block.size_bytes) { &mut self.behind_layers } else { &mut self.parameters };
+                rows.insert(block.row);
+            }
             return;
         }
         for block in held.iter().filter(|block| block.size_bytes <= LARGE) {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        let found = before::parameters(held, known.memory.ground(), &wanted, &[], &[], &FxHashMap::default());
+        let found = before::parameters(&held, known.memory.ground(), &wanted, &[], &[], &FxHashMap::default());
         for (block, is_parameter) in held.iter().zip(found.is_parameter) {
             if is_parameter {
                 self.parameters.insert(block.row)
@@ -276,7 +282,7 @@ impl Pairing {
 /// addresses tell.
 fn oldest(held: &[Held], regions: &[Region], wanted: &FxHashMap<u64, usize>) -> FxHashMap<usize, bool> {
     let mut left = wanted.clone();
-    let of = before::by_age(held, regions).filter_map(|block| {
+    let of = before::by_age(held, regions, ages).filter_map(|block| {
         let count = left.get_mut(&block.size_bytes)?;
         let is_parameter = *count > 0;
         *count -= usize::from(is_parameter);

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::orders::each_once;
 use super::{Known, alloc};
+use crate::category::ages::ages;
 use crate::category::before::{Held, as_moved, by_age};
 use crate::category::course::is_backward;
 use crate::category::kept::Kept;
@@ -39,7 +40,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         if states.is_empty() {
             return Rehearsed::default();
         }
-        let lead: Vec<u64> = by_age(held, &self.memory.regions)
+        let lead: Vec<u64> = by_age(held, &self.memory.regions, ages)
             .filter(|block| !states.contains_key(&block.size_bytes) && self.is_frozen_size(block.size_bytes))
             .map(|block| block.size_bytes)
             .collect();

@@ -1,0 +1,163 @@
+//! Without a backward pass, what was there before the recording is parameters, unless it lies behind all layers and is like none of their
+//! matrices: pages of a cache.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Known, LARGE, MIN_FROZEN, WORKSPACES};
+use crate::category::ages::ages_by_any_hole;
+use crate::category::before::{self, Held};
+use crate::category::origin::Origin;
+
+/// Sizes that show layers: each has several matrices, which repeat in turns.
+const MIN_SIZES: usize = 2;
+
+/// Least bytes of such a matrix: of some models, only some are large. Vectors lie in segments of their own, and show little.
+const MIN_MATRIX: u64 = 1 << 16;
+
+/// A model has fewer sizes of matrices that repeat. With more, nothing is compared.
+const MOST_SIZES: usize = 64;
+
+/// For each size, the places of its blocks in the order of age.
+type Places = FxHashMap<u64, Vec<usize>>;
+
+/// Blocks of one size: the size, and their places in the order of age.
+type Group<'a> = (u64, &'a [usize]);
+
+impl<T: Fn(usize) -> Origin> Known<'_, T> {
+    /// Sizes of which most blocks are younger than every layer, and larger than each of their matrices: either there are as many as
+    /// layers, or they are larger than everything else together and not the model's last matrix. `returned` are the rows of
+    /// what calls return.
+    pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> FxHashSet<u64> {
+        let mut places = Places::default();
+        for (at, block) in before::by_age(held, &self.memory.regions, ages_by_any_hole).enumerate() {
+            if block.size_bytes >= MIN_MATRIX {
+                places.entry(block.size_bytes).or_default().push(at);
+            }
+        }
+        let repeated = repeated(&places);
+        if repeated.len() > MOST_SIZES {
+            return FxHashSet::default();
+        }
+        let all = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
+        let groups = places.iter().map(|(&size, places)| (size, places.as_slice()));
+        let may_be = groups.filter(|&group| {
+            group.0 > LARGE
+                && (group.1.len() >= MIN_FROZEN || (bytes(group) > all / 2 && !WORKSPACES.contains(&group.0)))
+        });
+        let found = may_be.filter(|&group| {
+            let others: Vec<Group<'_>> = repeated.iter().copied().filter(|other| other.0 != group.0).collect();
+            let Some(layers) = layers(&others) else { return false };
+            let is_larger = layers.iter().all(|layer| group.0 > layer.0);
+            // Of a matrix of each layer, one or two are younger than all others. Large blocks may fill what the driver gave back.
+            let are_half_behind = || layers.iter().all(|&layer| younger(group, layer) * 2 >= group.1.len());
+            let are_behind = || layers.iter().all(|&layer| is_behind(group, layer));
+            let is_most = || bytes(group) > all / 2 && !self.is_head(group.0, held, returned);
+            is_larger && ((is_one_for_each(group, &layers) && are_half_behind()) || (are_behind() && is_most()))
+        });
+        found.map(|group| group.0).collect()
+    }
+
+    /// Whether a size is that of a model's last matrix: the commonest small parameter has the model's width, and at least half of the calls
+    /// return rows of the other.
+    fn is_head(&self, size_bytes: u64, held: &[Held], returned: &FxHashSet<usize>) -> bool {
+        /// Counters of a module's calls are smaller.
+        const MIN_VECTOR: u64 = 128;
+        /// Bytes of a number that a model returns, at least.
+        const NUMBER: u64 = 2;
+        let mut small: FxHashMap<u64, usize> = FxHashMap::default();
+        for block in held.iter().filter(|block| (MIN_VECTOR..MIN_MATRIX).contains(&block.size_bytes)) {
+            *small.entry(block.size_bytes).or_default() += 1;
+        }
+        let width = small.into_iter().max_by_key(|&(size, count)| (count, size)).map(|row| row.0);
+        let row = width.filter(|width| size_bytes.is_multiple_of(*width)).map(|width| size_bytes / width * NUMBER);
+        let is_of_rows =
+            |&&at: &&usize| row.is_some_and(|row| self.lifetimes.rows[at].requested_bytes.is_multiple_of(row));
+        let of_rows = returned.iter().filter(is_of_rows).count();
+        of_rows > 0 && of_rows * 2 >= returned.len()
+    }
+}
+
+/// Sizes of which there are several blocks.
+fn repeated(places: &Places) -> Vec<Group<'_>> {
+    let repeated = places.iter().filter(|(_, places)| places.len() >= MIN_FROZEN);
+    repeated.map(|(&size, places)| (size, places.as_slice())).collect()
+}
+
+/// Those of layers: at least another's blocks lie among its own. `None` if there are none, or no large ones: small blocks lie in segments
+/// of their own, so large ones may seem to be behind them.
+fn layers<'a>(repeated: &[Group<'a>]) -> Option<Vec<Group<'a>>> {
+    let is_among = |&group: &Group<'_>| {
+        let mut others = repeated.iter().filter(|other| other.0 != group.0);
+        others.any(|&other| !is_behind(group, other) && !is_behind(other, group))
+    };
+    let layers: Vec<Group<'_>> = repeated.iter().copied().filter(is_among).collect();
+    (layers.len() >= MIN_SIZES && layers.iter().any(|layer| layer.0 > LARGE)).then_some(layers)
+}
+
+/// Whether nearly all blocks of a size are younger than every one of another: a few may fill a gap among the segments.
+fn is_behind(group: Group<'_>, other: Group<'_>) -> bool {
+    younger(group, other) * 4 >= group.1.len() * 3
+}
+
+/// How many blocks of a size are younger than every one of another.
+fn younger(group: Group<'_>, other: Group<'_>) -> usize {
+    let last = other.1.last().copied().unwrap_or(0);
+    group.1.len() - group.1.partition_point(|&at| at <= last)
+}
+
+/// Whether there are as many blocks of a size as layers, or two for each: a layer has up to four matrices of one size.
+fn is_one_for_each(group: Group<'_>, layers: &[Group<'_>]) -> bool {
+    let count = group.1.len();
+    let fits = |of_layers: usize| count == 2 * of_layers || (1..=4).any(|matrices| of_layers == matrices * count);
+    count >= MIN_FROZEN && layers.iter().filter(|layer| fits(layer.1.len())).count() >= MIN_SIZES
+}
+
+fn bytes(group: Group<'_>) -> u64 {
+    group.0.saturating_mul(group.1.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places of blocks of so many MiB, the oldest first.
+    fn places(sizes: &[u64]) -> Places {
+        let mut places = Places::default();
+        for (at, &mib) in sizes.iter().enumerate() {
+            places.entry(mib << 20).or_default().push(at);
+        }
+        places
+    }
+
+    fn sizes_of_layers(sizes: &[u64]) -> Option<Vec<u64>> {
+        layers(&repeated(&places(sizes))).map(|layers| {
+            let mut sizes: Vec<u64> = layers.iter().map(|layer| layer.0 >> 20).collect();
+            sizes.sort_unstable();
+            sizes
+        })
+    }
+
+    #[test]
+    fn layers_are_sizes_that_take_turns() {
+        let model = [&[40][..], &[12, 16].repeat(4)].concat();
+        assert_eq!(sizes_of_layers(&model), Some(vec![12, 16]));
+        assert_eq!(sizes_of_layers(&[&model[..], &[28; 4]].concat()), Some(vec![12, 16]), "with pages");
+        assert_eq!(sizes_of_layers(&[[8; 4], [16; 4], [32; 4]].concat()), None, "stages of one size each");
+        assert_eq!(sizes_of_layers(&[16; 24]), None, "a plain stack");
+        assert_eq!(sizes_of_layers(&[&model[..], &[20, 24].repeat(6)].concat()), Some(vec![12, 16, 20, 24]));
+    }
+
+    #[test]
+    fn pages_are_as_many_as_layers_and_behind_them() {
+        let model = [12, 16, 12].repeat(6);
+        let count = |count: usize| {
+            let places = places(&[&model[..], &vec![99; count]].concat());
+            let pages = (99 << 20, places[&(99 << 20)].as_slice());
+            let layers = layers(&repeated(&places)).unwrap();
+            assert!(layers.iter().all(|&layer| is_behind(pages, layer) && !is_behind(layer, pages)));
+            is_one_for_each(pages, &layers)
+        };
+        assert_eq!([6, 12].map(count), [true; 2]);
+        assert_eq!([1, 2, 4, 5, 7, 24].map(count), [false; 6]);
+    }
+}
