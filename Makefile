@@ -6,7 +6,7 @@ PYTHON ?= python3
 NPM ?= npm
 # nextest runs each test in a process of its own and sums up in one line; without it `cargo test` does.
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
-# Many tests wait: for a process, a terminal, the frames of a page. Two for each core leave none idle.
+# Many tests wait, for a process, a socket or a terminal: two for each core leave none idle.
 TESTS_AT_ONCE := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 DENY := $(shell $(CARGO) deny --version >/dev/null 2>&1 && echo yes)
 
@@ -69,10 +69,11 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 # true. What needs torch runs if that is there:
 # `make python TORCH=torch` installs it, 3 GB with its libraries. What is skipped says why: it needs torch, or a GPU.
 TORCH ?=
+ON_ALL_CORES := --numprocesses auto
 python: $(VENV)/ready
 	$(CARGO) $(BUILD)
 	$(VENV)/bin/python packaging/develop.py $(TARGET)
-	$(VENV)/bin/python -m pytest --numprocesses $(TESTS_AT_ONCE) -q -rs
+	$(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m mypy.stubtest highwater --mypy-config-file pyproject.toml --allowlist python/stubtest.allow \
 		--ignore-unused-allowlist
@@ -95,9 +96,9 @@ with-torch:
 	$(CARGO) $(BUILD)
 	mkdir -p target/torch-stubs
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(TARGET)/examples/nullrun $(WITH_TORCH) $(TARGET)/libhighwater_nullgpu_core.so \
-		target/torch-stubs H100 $(VENV)/bin/python -m pytest --numprocesses $(TESTS_AT_ONCE) -q -rs -m 'not cuda' -W ignore \
+		target/torch-stubs H100 $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs -m 'not cuda' -W ignore \
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
-	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest --numprocesses $(TESTS_AT_ONCE) -q -rs python/tests/test_dryrun.py
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs python/tests/test_dryrun.py
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
 		$(if $(NEXTEST),$(CARGO) nextest run $(WORKSPACE) --no-fail-fast --test-threads $(TESTS_AT_ONCE) --run-ignored only torch --,\
 		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch) $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)

@@ -1,4 +1,3 @@
-import {availableParallelism} from 'node:os';
 import {defineConfig} from 'vitest/config';
 
 // The page in a real browser: `npm run e2e`, after `make ui` and `cargo build`.
@@ -7,8 +6,8 @@ export default defineConfig({
     include: ['e2e/**/*.test.ts'],
     testTimeout: 120_000,
     hookTimeout: 60_000,
-    // A page often waits for its frames: two files for each core leave none idle.
-    maxWorkers: 2 * availableParallelism(),
+    // A page often waits for its frames: two files at once leave no core idle, and four take no less.
+    maxWorkers: 2,
     // A machine whose cores are all busy takes longer than the usual second.
     expect: {poll: {timeout: 30_000}},
   },

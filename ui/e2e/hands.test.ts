@@ -32,6 +32,12 @@ async function visible(part = /x=/): Promise<[number, number]> {
   return [Number(from), Number(to)];
 }
 
+/** Waits until the entries between two parts of the recording are shown: the address follows a drag while it goes on. */
+async function shows(from: number, to: number): Promise<void> {
+  const parts = async () => (await visible()).map(entry => entry / ENTRIES);
+  await expect.poll(parts).toEqual([expect.closeTo(from, 2), expect.closeTo(to, 2)]);
+}
+
 /** Drags in the strip, from one part of its width to another. */
 async function dragInStrip(from: number, to: number): Promise<void> {
   const strip = (await page.locator('.plot').boundingBox())!;
@@ -46,17 +52,11 @@ async function dragInStrip(from: number, to: number): Promise<void> {
 describe('the strip of the whole recording', () => {
   it('shows what is dragged over; the frame is moved by its middle and resized by its ends', async () => {
     await dragInStrip(0.2, 0.6);
-    const [from, to] = await visible();
-    expect(from / ENTRIES).toBeCloseTo(0.2, 2);
-    expect(to / ENTRIES).toBeCloseTo(0.6, 2);
-
+    await shows(0.2, 0.6);
     await dragInStrip(0.4, 0.5);
-    await expect.poll(async () => (await visible())[0] / ENTRIES).toBeCloseTo(0.3, 2);
-    expect(((await visible())[1] - (await visible())[0]) / ENTRIES).toBeCloseTo(0.4, 2);
-
+    await shows(0.3, 0.7);
     await dragInStrip(0.7, 0.9);
-    await expect.poll(async () => (await visible())[1] / ENTRIES).toBeCloseTo(0.9, 2);
-    expect((await visible())[0] / ENTRIES).toBeCloseTo(0.3, 2);
+    await shows(0.3, 0.9);
   });
 });
 

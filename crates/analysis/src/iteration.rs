@@ -311,14 +311,14 @@ fn by_passes(outline: &Outline, entries: &EntryTable, from_start: bool) -> Range
     let forward_starts = forward_starts(outline, first);
     let of_program = outline.of(|kind| kind == Kind::Program).map(|part| part.entries.start);
     let update_starts: Vec<usize> = of_program.filter(|start| forward_starts.binary_search(start).is_err()).collect();
-    let clearings = clearings(entries, &passes, &forward_starts);
-    let updates = |from: usize, to: usize| {
-        [&update_starts, &clearings].iter().any(|of| next(of, from).is_some_and(|start| start < to))
-    };
-    let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
+    let updates = |from: usize, to: usize| next(&update_starts, from).is_some_and(|start| start < to);
     // Passes without an update between them, but with one behind the last, are of one step.
-    let is_one_step = callers.iter().all(|(_, updates)| !updates)
+    let is_one_step = passes.windows(2).all(|pair| !updates(pair[0].end, pair[1].start))
         && passes.last().is_some_and(|last| updates(last.end, entries.len()));
+    // A program that ends frees its gradients, too: between passes alone does that show an update.
+    let clearings = clearings(entries, &passes, &forward_starts);
+    let updates = |from: usize, to: usize| updates(from, to) || next(&clearings, from).is_some_and(|start| start < to);
+    let callers: Vec<_> = passes.windows(2).map(|pair| (pair[0].first, updates(pair[0].end, pair[1].start))).collect();
     // Where an update comes after some passes and not after others, gradients accumulate.
     let accumulates = callers.iter().any(|(_, updates)| *updates)
         && callers.iter().any(|(_, updates)| !updates)
