@@ -26,7 +26,7 @@ pub struct Machine {
     pub layout: usize,
 }
 
-/// Memory that no program here fills.
+/// More memory than any device has: what a program needs beyond it has bounds only.
 pub const AMPLE_BYTES: u64 = 1 << 41;
 
 impl Machine {
