@@ -30,12 +30,12 @@ pub(super) fn ages(regions: &[Region]) -> Vec<usize> {
     ages_by_hole(regions, &[LONG])
 }
 
-/// The same, if a shorter hole shows at least as well that it was filled late: by blocks that are told by more than their age.
+/// The same, where a shorter hole counts if there is no long one: for callers with more evidence than age.
 pub(super) fn ages_by_any_hole(regions: &[Region]) -> Vec<usize> {
     ages_by_hole(regions, &[LONG, 0])
 }
 
-/// The same by the first hole of at least so many bytes.
+/// The same, by the first of these sizes of which there is a hole.
 fn ages_by_hole(regions: &[Region], least_bytes: &[u64]) -> Vec<usize> {
     let pieces = pieces(regions);
     let hole = least_bytes.iter().find_map(|&least| hole(&pieces, least));
@@ -73,7 +73,7 @@ pub(super) fn has_hole(regions: &[Region]) -> bool {
     hole(&pieces(regions), LONG).is_some()
 }
 
-/// The pieces of the highest hole with as much in it: several where segments in it were released.
+/// The pieces of the highest hole that holds at least so many bytes: several where segments in it were released.
 fn hole(pieces: &[&[Region]], least_bytes: u64) -> Option<Range<usize>> {
     let mut next = 0;
     let is_one = |a: &&[Region], b: &&[Region]| {
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(by_age(&all), order);
     }
 
-    /// An inference server on an H100 that is not there: its first kernel left a hole, which four of its six pages filled.
+    /// A dry run of an inference server on an H100: its first kernel left a hole, which four of its six pages filled.
     #[test]
     fn a_short_hole_is_told_from_chunks_where_it_is_asked_for() {
         let segments = [(0x2c8, 20), (0x1e0, 20), (0x1c0, 20), (0x1b0, 14), (0x1a0, 14)];

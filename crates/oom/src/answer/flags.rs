@@ -2,7 +2,7 @@
 //!
 //! # Source
 //! `spec/serving.md`, sections 2 and 3: the KV cache is what the engine's share of the GPU leaves behind weights,
-//! activations and what is not PyTorch's; the profile run's sampler takes about 38 bytes for each sequence and entry of
+//! activations and memory outside PyTorch; the profile run's sampler takes about 38 bytes for each sequence and entry of
 //! the vocabulary.
 
 use highwater_units::size;

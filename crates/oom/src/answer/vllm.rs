@@ -146,7 +146,7 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
         size(free),
         size(used)
     );
-    // A hundredth less than what is free.
+    // One percentage point below the free share of the GPU.
     let fits = times(free, 100, total.max(1)).saturating_sub(1);
     let lower = Step::new(
         "lower-share",

@@ -171,7 +171,7 @@ impl LogReader {
             return &[];
         }
         // Each search ends where the one before has found something, so that many short stretches cost no more than one long one.
-        // Blocks grow while they are dull, so that no search goes much further than what it can pass over.
+        // Blocks double while nothing is found in them, so a search never runs far beyond the bytes that can be skipped.
         let block = &piece[..piece.len().min(self.block_bytes.max(SHORT_BLOCK_BYTES))];
         let mut dull = block;
         dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];

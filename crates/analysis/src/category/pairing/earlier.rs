@@ -1,5 +1,7 @@
 //! What was there before the recording and stays: as many parameters of each size as pair up, the rest the optimizer's.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
@@ -304,11 +306,12 @@ fn shrunk(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> Fx
     let sum = |rows: &[(u64, usize)]| {
         rows.iter().map(|&(size, count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add)
     };
+    let untrained: BTreeMap<u64, usize> =
+        there.iter().filter(|row| gradients(*row.0) == 0).map(|(&size, &count)| (size, count)).collect();
     let of = [2, 4].map(|part| {
         let partner = |&(size, count): &(u64, usize)| {
-            let smallest = size / part;
-            let is_like = |other: u64| (smallest..smallest + GROUP_BYTES).contains(&other) && gradients(other) == 0;
-            there.iter().find(|&(&other, &blocks)| is_like(other) && blocks.is_multiple_of(count)).map(|row| *row.0)
+            let mut alike = untrained.range(size / part..size / part + GROUP_BYTES);
+            alike.find(|(_, blocks)| blocks.is_multiple_of(count)).map(|row| *row.0)
         };
         let paired: Vec<(u64, usize)> = large.iter().copied().filter(|row| partner(row).is_some()).collect();
         let blocks: usize = paired.iter().map(|row| row.1).sum();
