@@ -31,7 +31,7 @@ PINNED = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray \
+.PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray dry-runs \
 	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers engines site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
 .NOTPARALLEL:
 
@@ -92,6 +92,9 @@ torch-wheels: $(VENV)/ready
 		touch $(WITH_TORCH)/ready; } || \
 		$(call skip,everything that needs PyTorch: the wheels of torch $(TORCH_WHEEL) and of Triton could not be had)
 
+tests-with-torch = PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
+	$(if $(NEXTEST),$(CARGO) nextest run $(WORKSPACE) --no-fail-fast --test-threads $(TESTS_AT_ONCE) --run-ignored only $(1) --,\
+	$(CARGO) test $(WORKSPACE) --tests -- --ignored $(1))
 with-torch:
 	$(CARGO) $(BUILD)
 	mkdir -p target/torch-stubs
@@ -99,9 +102,7 @@ with-torch:
 		target/torch-stubs H100 $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs -m 'not cuda' -W ignore \
 		$(shell grep -l 'importorskip("torch")' python/tests/*.py)
 	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(VENV)/bin/python -m pytest $(ON_ALL_CORES) -q -rs python/tests/test_dryrun.py
-	PYTHONPATH=$(CURDIR)/$(WITH_TORCH) HIGHWATER_TEST_TORCH=$(CURDIR)/$(VENV)/bin/python \
-		$(if $(NEXTEST),$(CARGO) nextest run $(WORKSPACE) --no-fail-fast --test-threads $(TESTS_AT_ONCE) --run-ignored only torch --,\
-		$(CARGO) test $(WORKSPACE) --tests -- --ignored torch) $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
+	$(call tests-with-torch,torch) $(if $(wildcard $(WITH_TORCH)/triton),,--skip triton)
 	@$(call skip,python/tests/test_cuda.py: only a GPU can run it; docs/python-gpu.md has a transcript)
 
 $(VENV)/ready: packaging/pins/test.txt
@@ -146,12 +147,16 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test -- --changed $(BASE) --passWithNoTests)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing 25 minutes on two cores: 5 s up to `licences`; then
-# `lints` and `doctests` build the dependencies, once to check and once to run, and `tests` the tests, which take three minutes.
+# Every check, the fast ones first. From nothing MINUTES minutes on two cores: 5 s up to `licences`; then `lints` builds everything, which the
+# others use.
 #
-# Incremental compilation pays at the second build of a crate; here each is built once.
-test: export CARGO_INCREMENTAL := 0
-test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints docs doctests downloads-end browser python \
+# Clippy is the compiler of our crates, so that one build is both checked and run: `cargo clippy` would check every dependency apart from
+# the build. Incremental compilation pays at the second build of a crate; here each is built once.
+CLIPPY = $(shell rustc --print sysroot)/bin/clippy-driver
+test lints: export RUSTC_WORKSPACE_WRAPPER = $(CLIPPY)
+test lints: export CLIPPY_ARGS = --deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+test lints: export CARGO_INCREMENTAL := 0
+test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints doctests downloads-end browser python \
 		workflows torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
 
@@ -209,19 +214,18 @@ workflows: $(VENV)/ready
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-actions action.yml
 	$(VENV)/bin/zizmor --offline --strict-collection --quiet .github action.yml
-	$(VENV)/bin/shellcheck examples/slurm/*.sh .ci/run
+	$(VENV)/bin/shellcheck examples/slurm/*.sh packaging/*.sh .ci/run
 
 lints:
-	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	$(CARGO) $(BUILD) --tests
 
-# As Clippy calls the compiler, so that what `lints` has checked is not checked once more.
-AS_CLIPPY = RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
-	CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-docs:
-	$(AS_CLIPPY) RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --locked
-
+# The examples of every crate and, from the same build, its pages, with warnings denied.
 doctests:
-	$(CARGO) test $(WORKSPACE) --doc
+	RUSTDOC=$(CURDIR)/packaging/rustdoc.sh $(CARGO) test $(WORKSPACE) --doc
+
+# The pages of the programs, too.
+docs:
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc $(WORKSPACE) --no-deps
 
 tests:
 ifdef NEXTEST
@@ -277,7 +281,7 @@ fuzz-target-%:
 # the sanitizers ten minutes. `make nightly NIGHT='FUZZ_SECONDS=60 LOAD_SECONDS=60'` gives each part a minute or a few.
 NIGHT ?= FUZZ_SECONDS=3600
 nightly: build
-	$(MAKE) --no-print-directory --keep-going verified-packages proof reproducible systems monitoring trainers engines mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
+	$(MAKE) --no-print-directory --keep-going docs verified-packages proof reproducible systems monitoring trainers engines dry-runs mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -299,6 +303,10 @@ parallel: build
 	@$(if $(and $(PARALLEL),$(wildcard $(WITH_TORCH)/ready)),PYTHONPATH=$(CURDIR)/$(WITH_TORCH) $(PYTHON) benches/dryrun_parallel.py \
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
+
+# The dry runs that take longest, of which `make test` has a small case: a minute.
+dry-runs: python torch-wheels
+	$(call tests-with-torch,nightly_)
 
 # A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
 # download, once. `make test` runs the functions that Ray's tasks call, without Ray. And a training under Ray Train, on the null GPU.

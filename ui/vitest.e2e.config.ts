@@ -8,6 +8,8 @@ export default defineConfig({
     hookTimeout: 60_000,
     // A page often waits for its frames: two files at once leave no core idle, and four take no less.
     maxWorkers: 2,
+    // What drives the browser is loaded once, not for each file.
+    isolate: false,
     // A machine whose cores are all busy takes longer than the usual second.
     expect: {poll: {timeout: 30_000}},
   },

@@ -859,14 +859,23 @@ fn outside(report: &Value) -> std::collections::BTreeMap<String, i64> {
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_memory_outside_pytorch_is_that_of_an_h100() {
+    memory_outside_is_that_of_an_h100(&["cudnn", "expandable", "nccl_ranks"]);
+}
+
+#[test]
+#[ignore = "takes a minute, part of `make nightly`; needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn nightly_memory_outside_pytorch_is_that_of_an_h100() {
+    memory_outside_is_that_of_an_h100(&["plain", "streams", "graphs", "extension", "pinned", "pool", "nccl"]);
+}
+
+/// Each of these programs of `whole_card.py` has, dry, the memory outside PyTorch that it had on the card.
+fn memory_outside_is_that_of_an_h100(programs: &[&str]) {
     const MIB: i64 = 1 << 20;
     /// CUPTI's own, which a dry run does not have.
     const CONTEXT_BOUND: i64 = 14 * MIB;
     const BOUND: i64 = 4 * MIB;
     let recipe = highwater_testkit::testdata("recipes/whole_card.py");
-    let names =
-        ["plain", "streams", "cudnn", "graphs", "extension", "pinned", "pool", "nccl", "expandable", "nccl_ranks"];
-    for name in names {
+    for &name in programs {
         let settings = if name == "expandable" { "expandable_segments:True" } else { "" };
         let script = format!(
             "import os, sys\nos.environ.update(MODE='none', PYTORCH_CUDA_ALLOC_CONF='{settings}')\nsys.argv = ['whole_card.py', '{name}', 'out']\n\

@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::dryrun::python;
 
-/// A directory to run in, with a script, a home, and a place for temporary files.
+/// A directory to run in, with a script and a place for temporary files.
 struct Place(TempDir);
 
 impl Place {
     fn new(script: &str) -> Self {
         let place = Place(tempfile::tempdir().unwrap());
-        for name in ["work", "home", "tmp"] {
+        for name in ["work", "tmp"] {
             fs::create_dir(place.path(name)).unwrap();
         }
         fs::write(place.path("work/script.py"), script).unwrap();
@@ -35,8 +35,6 @@ impl Place {
     fn dry_run(&self, mut command: Command, options: &[&str]) -> Command {
         command
             .current_dir(self.path("work"))
-            .env("HOME", self.path("home"))
-            .env_remove("XDG_CACHE_HOME")
             .env("TMPDIR", self.path("tmp"))
             .args(["dryrun", "--python", &python(), "--format", "json"])
             .args(options)
@@ -67,7 +65,12 @@ fn torch_stubs_are_kept_in_a_home_of_ones_own_only() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let place = Place::new(ALLOCATE);
-    let (status, _, err) = answered(place.dry_run(program(), &[]));
+    let at_home = || {
+        let mut command = place.dry_run(program(), &[]);
+        command.env("HOME", place.path("home")).env_remove("XDG_CACHE_HOME");
+        command
+    };
+    let (status, _, err) = answered(at_home());
     assert_eq!(status, Some(0), "{err}");
     let cache: Vec<_> = fs::read_dir(place.path("home/.cache/highwater")).unwrap().collect();
     assert_eq!(cache.len(), 1);
@@ -78,16 +81,16 @@ fn torch_stubs_are_kept_in_a_home_of_ones_own_only() {
     let stub = cache.join("libnccl.so.2");
     fs::write(&stub, "no library").unwrap();
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
-    let (status, _, err) = answered(place.dry_run(program(), &[]));
+    let (status, _, err) = answered(at_home());
     assert_eq!((status, fs::read_to_string(&stub).unwrap().as_str()), (Some(0), "no library"), "{err}");
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
-    let (status, _, err) = answered(place.dry_run(program(), &[]));
+    let (status, _, err) = answered(at_home());
     assert_eq!(status, Some(0), "{err}");
     assert_ne!(fs::read(&stub).unwrap(), b"no library");
 
     let without = Place::new(ALLOCATE);
     let mut command = without.dry_run(program(), &[]);
-    command.env_remove("HOME");
+    command.env_remove("HOME").env_remove("XDG_CACHE_HOME");
     let (status, _, err) = answered(command);
     assert_eq!(status, Some(0), "{err}");
     assert!(without.left().is_empty(), "{:?}", without.left());

@@ -10,7 +10,7 @@ import type {CardFit} from './simulation';
 
 /** Settings and capacity as they are remembered: in the address. */
 export function rememberedQuestion(): {conf: string; capacity: string} | null {
-  const {['what-if.conf']: conf, ['what-if.capacity']: capacity} = store.options.value;
+  const {'what-if.conf': conf, 'what-if.capacity': capacity} = store.options.value;
   return conf === undefined && capacity === undefined ? null : {conf: conf ?? '', capacity: capacity ?? ''};
 }
 
@@ -31,7 +31,7 @@ export function QuestionForm({questions, cards}: {questions: Questions; cards: C
     askWritten(questions, conf.value, capacity.value);
   };
   const clear = () => {
-    const {['what-if.conf']: _, ['what-if.capacity']: __, ...rest} = store.options.value;
+    const {'what-if.conf': _, 'what-if.capacity': __, ...rest} = store.options.value;
     store.options.value = rest;
     conf.value = '';
     capacity.value = '';
