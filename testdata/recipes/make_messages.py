@@ -460,10 +460,10 @@ def answers():
     told("tgi_prefill", "kv-cache", "smaller-prefill", "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`", tokens=4096)
     told("tensorrt_llm", "engine-share", "lower-share", "[TRT-LLM] [E] Executor creation failed due to insufficient GPU memory.")
     # Libraries.
-    told("cublas", "outside-pytorch", "leave-margin", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
-    told("cudnn", "outside-pytorch", "leave-margin", "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
-    told("cusolver", "outside-pytorch", "leave-margin", "RuntimeError: cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`")
-    told("cudnn_workspace", "outside-pytorch", "leave-margin", "RuntimeError: GET was unable to find an engine to execute this computation")
+    told("cublas", "outside-pytorch", "shrink", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+    told("cudnn", "outside-pytorch", "shrink", "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
+    told("cusolver", "outside-pytorch", "shrink", "RuntimeError: cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`")
+    told("cudnn_workspace", "outside-pytorch", "shrink", "RuntimeError: GET was unable to find an engine to execute this computation")
     told("nccl_calloc", "outside-pytorch", "leave-margin", "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:333, unhandled cuda error, NCCL version 2.21.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc 6291456 bytes", raw=6291456)
     told("nccl_failure", "outside-pytorch", "leave-margin", "node1:211:307 [3] NCCL WARN Cuda failure 2 'out of memory'")
     told("cupy", "too-big", "free-pool", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000,000,000 bytes (allocated so far: 16,384,000,000 bytes).", raw=8_000_000_000, so_far_raw=16_384_000_000)
@@ -728,7 +728,7 @@ def answers_of_sources():
     told("sglang_decode_old", "kv-cache", "raise-share", "Decode out of memory. This should nerver happen.")
     told("sglang_hisparse", "host-memory", "more-host-memory", "RuntimeError: HiSparse host mem pool alloc failed for 4096 tokens")
     told("xla_pinned", "host-memory", "raise-limit", "E0310 10:00:00.000000 1234 gpu_host_allocator.h:59] Failed to allocate HostMemory (67108864 bytes) of pinned host memory: CUDA_ERROR_OUT_OF_MEMORY: out of memory", raw=67108864)
-    told("cublaslt_workspace", "outside-pytorch", "leave-margin", "RuntimeError: OOM trying to allocate workspace for cublaslt")
+    told("cublaslt_workspace", "outside-pytorch", "shrink", "RuntimeError: OOM trying to allocate workspace for cublaslt")
     told("nccl_mem_alloc", "outside-pytorch", "leave-margin", "RuntimeError: ncclMemAlloc failed")
     told("nccl_host_malloc", "host-memory", "more-host-memory", "n1:1017:1301 [0] transport/net.cc:812 NCCL WARN Failed to malloc 16777216 bytes", size=16777216)
     told("kernel_shared_memory", "kernel-shared-memory", "smaller-blocks", "RuntimeError: Requested shared memory (262144 bytes) exceeds device limit (101376 bytes). Consider reducing block size or shared memory usage.", required=262144, limit=101376)
@@ -788,7 +788,7 @@ def answers_of_work():
     told("tgi_shard", "too-big", "less-weights", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 128.00 MiB (GPU 0; 15.77 GiB total capacity; 15.37 GiB already allocated; 13.62 MiB free; 15.77 GiB allowed; 15.40 GiB reserved in total by PyTorch)\n rank=0\nError: ShardCannotStart\n2024-01-17T10:23:27.032737Z ERROR text_generation_launcher: Shard 0 failed to start")
     told("small_among_others", "outside-pytorch", "free-outside", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 6.00 GiB total capacity; 1.64 GiB already allocated; 0 bytes free; 1.73 GiB reserved in total by PyTorch)")
     told("tensorflow_beyond_pool", "never-fits", "split-request", "2024-04-19 19:58:29.648862: I tensorflow/core/common_runtime/bfc_allocator.cc:686] Stats:\nLimit:                  3157432729\nInUse:                        9984\nMaxInUse:                    10752\n2024-04-19 19:58:29.664828: W tensorflow/core/framework/op_kernel.cc:1431] OP_REQUIRES failed at dynamic_stitch_op.cc:132 : Resource exhausted: OOM when allocating tensor with shape[1474944849] and type int32 on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc")
-    told("curand", "outside-pytorch", "leave-margin", "thinc on a GPU of 1 GB: `CURANDError: CURAND_STATUS_ALLOCATION_FAILED`")
+    told("curand", "outside-pytorch", "shrink", "thinc on a GPU of 1 GB: `CURANDError: CURAND_STATUS_ALLOCATION_FAILED`")
     told("open_files", "limit", "raise-limit", '  File "/opt/lib/python3.11/site-packages/torch/storage.py", line 256, in share_memory_\nRuntimeError: unable to open shared memory object </torch_4217_1396182366_1020> in read-write mode: Too many open files (24)')
     told("pin_thread", "unknown", "look-before", "RuntimeError: unable to open shared memory object </torch_310_3681426278_102> in read-write mode: No such file or directory (2)\nERROR - Error in main function: Pin memory thread exited unexpectedly")
     told("vllm_cache_by_bytes", "kv-cache", "shorter-context", "(EngineCore pid=316) INFO 08-21 18:37:44 [gpu_worker.py:492] Initial free memory 31.16 GiB, reserved 4.25 GiB memory for KV Cache as specified by kv_cache_memory_bytes config and skipped memory profiling.\n(EngineCore pid=316) ERROR 08-21 18:37:44 [core.py:1344] ValueError: To serve at least one request with the models's max seq len (200000), (4.26 GiB KV cache is needed, which is larger than the available KV cache memory (4.25 GiB). Based on the available memory, the estimated maximum model length is 199552. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.", fits=199552)
@@ -883,6 +883,9 @@ def answers_of_context():
     told("comfyui_host_buffer", "host-memory", "less-pinned-memory", "# ComfyUI Error Report\n- **Exception Type:** RuntimeError\n- **Exception Message:** RuntimeError: HostBuffer.read_file_slice failed")
     told("small_rest", "too-big", "shrink", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 5.80 GiB total capacity; 4.36 GiB already allocated; 6.69 MiB free; 4.63 GiB reserved in total by PyTorch)")
     told("named_others", "other-process", "end-process", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.11 GiB. GPU 0 has a total capacity of 14.74 GiB of which 1.65 GiB is free. Process 66 has 6.79 GiB memory in use. Process 69 has 514.00 MiB memory in use. Process 60 has 4.93 GiB memory in use. Process 63 has 894.00 MiB memory in use. Of the allocated memory 4.50 GiB is allocated by PyTorch, and 2.14 GiB is reserved by PyTorch but unallocated.")
+    told("cublas_of_mxnet", "outside-pytorch", "shrink", "Check failed: err == CUBLAS_STATUS_SUCCESS (1 vs. 0) : Create cublas handle failed")
+    told("traceback_behind", "too-big", "less-weights", 'CUDA out of memory. Tried to allocate 26.00 MiB (GPU 0; 15.99 GiB total capacity; 15.09 GiB already allocated; 0 bytes free; 15.14 GiB reserved in total by PyTorch)\n  File "D:\\Python\\chat\\debug.py", line 8, in <module>\n    model = AutoModelForCausalLM.from_pretrained("chat", device_map="cuda")\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 26.00 MiB (GPU 0; 15.99 GiB total capacity; 15.09 GiB already allocated; 0 bytes free; 15.14 GiB reserved in total by PyTorch)')
+    told("killed_on_a_board", "host-memory", "smaller-model", "root@tegra-ubuntu:/# python3 /opt/benchmark.py\n-- loading /data/models/params/\nKilled")
 
 
 def main():

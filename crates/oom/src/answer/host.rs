@@ -471,8 +471,10 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     );
     // A container's limit is its own; elsewhere the whole machine is full. What only looks comes last.
     let program = found.surroundings.program;
-    let is_llama = program == Some(Program::Llama) || event.origin == "Ollama";
-    let first = if is_llama { general::smaller_model(Some(Program::Llama)) } else { less_host_memory() };
+    // Programs that hold one model and little else; on a board the GPU's memory is the host's.
+    let is_llama = matches!(program, Some(Program::Llama | Program::Whisper | Program::Mlx | Program::Jetson))
+        || event.origin == "Ollama";
+    let first = if is_llama { general::smaller_model(None) } else { less_host_memory() };
     let mut steps = vec![first, raise_limit(limit), look_at_kernel()];
     if found.surroundings.is_within_limit {
         // Docker itself does not say who ended it.

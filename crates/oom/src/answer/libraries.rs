@@ -141,15 +141,18 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         "{} {what}; it takes memory from the driver or after PyTorch's allocator has filled the GPU, and the error has no numbers",
         event.origin
     );
+    // The GPU is full, whoever asks last: what the program needs comes before what its allocator keeps.
+    let unknown = "the error has no numbers, so it does not show by how much";
+    let first = event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), unknown.to_owned()));
     let mut steps = vec![
+        first,
         margin("PyTorch's cached memory counts as used for the library"),
         Step::new("look-at-device", "see which processes use the GPU's memory", "another process may have filled it")
             .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
-        shrink(),
     ];
     if event.origin == "cuBLAS" {
         steps.insert(
-            1,
+            2,
             Step::new(
                 "smaller-workspace",
                 "give cuBLAS a smaller workspace",

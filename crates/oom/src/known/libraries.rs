@@ -41,6 +41,7 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
     row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"),
+    row("library-handle", "cuBLAS", "Create cublas handle failed"),
     row("library-alloc", "cuBLAS", "OOM trying to allocate workspace for cublaslt"),
     row("library-alloc", "cuDNN", "CUDNN_STATUS_ALLOC_FAILED"),
     row("library-alloc", "cuDNN 9", "DEVICE_ALLOCATION_FAILED"),

@@ -624,7 +624,14 @@ impl LogReader {
         self.found.count += 1;
         let is_full = self.found.groups.len() >= MAX_GROUPS;
         match self.groups.entry(message) {
-            Entry::Occupied(group) => self.found.groups[*group.get()].count += 1,
+            Entry::Occupied(group) => {
+                let group = &mut self.found.groups[*group.get()];
+                group.count += 1;
+                // An editor shows the message before the traceback, which ends with it.
+                if group.asked.innermost.is_none() && group.line + CONTEXT_LINES > open.line {
+                    group.asked = open.asked;
+                }
+            }
             Entry::Vacant(_) if is_full => self.found.left_out += 1,
             Entry::Vacant(group) => {
                 let message = group.key().clone();
