@@ -472,9 +472,9 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     // A container's limit is its own; elsewhere the whole machine is full. What only looks comes last.
     let program = found.surroundings.program;
     // Programs that hold one model and little else; on a board the GPU's memory is the host's.
-    let is_llama = matches!(program, Some(Program::Llama | Program::Whisper | Program::Mlx | Program::Jetson))
+    let holds_one_model = matches!(program, Some(Program::Llama | Program::Whisper | Program::Mlx | Program::Jetson))
         || event.origin == "Ollama";
-    let first = if is_llama { general::smaller_model(None) } else { less_host_memory() };
+    let first = if holds_one_model { general::smaller_model(None) } else { less_host_memory() };
     let mut steps = vec![first, raise_limit(limit), look_at_kernel()];
     if found.surroundings.is_within_limit {
         // Docker itself does not say who ended it.
@@ -485,7 +485,7 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         steps.insert(0, offload_less());
     } else if limit.is_some()
         || found.events.iter().any(|event| event.id == "sigkill" && event.origin == "a container")
-        || !is_llama && (found.surroundings.engine.is_some() || event.origin.starts_with("SGLang"))
+        || !holds_one_model && (found.surroundings.engine.is_some() || event.origin.starts_with("SGLang"))
     {
         steps.swap(0, 1);
     }

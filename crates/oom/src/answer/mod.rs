@@ -284,10 +284,8 @@ fn weight(event: &Event) -> u8 {
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
-        // A warning, or totals beside an error.
-        "bfc-totals" => 0,
-        // It follows from something that ended before.
-        "launcher-kill" => 0,
+        // A warning, totals beside an error, or what follows from something that ended before.
+        "bfc-totals" | "launcher-kill" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,

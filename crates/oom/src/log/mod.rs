@@ -287,11 +287,6 @@ impl LogReader {
                 .map(|event| event.id)
                 .find(|id| id.contains('-') && ENGINES.iter().any(|engine| id.starts_with(engine)));
         }
-        // A launcher ends all processes after any failure: of memory only where the host was filled, and no error stands before.
-        let fills_host = self.found.surroundings.is_loading_shards || self.found.surroundings.offloads_to_host;
-        if !fills_host || self.trace.has_seen_any() {
-            self.found.events.retain(|event| event.id != "launcher-kill");
-        }
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.found
@@ -440,7 +435,13 @@ impl LogReader {
 
     /// Counts failures of the table.
     fn tell_all(&mut self, hits: Vec<Hit>, rank: Option<u32>, line: u64, key: &[u8]) {
+        // A launcher ends all processes after any failure: of memory only where the host was filled, and no error stands before.
+        let fills_host = self.found.surroundings.is_loading_shards || self.found.surroundings.offloads_to_host;
+        let is_of_memory = fills_host && !self.trace.has_seen_any();
         for hit in hits {
+            if hit.row.id == "launcher-kill" && !is_of_memory {
+                continue;
+            }
             let trace = &self.trace;
             self.found.add(hit, rank, line, &mut self.events, || trace.near(key, line));
         }
@@ -709,5 +710,17 @@ mod tests {
         reader.push(b"    Limits:\n      cpu: 4\n      memory:  300Mi\n    Requests:\n      memory:  200Mi\nstep 9\n");
         let found = reader.finish();
         assert_eq!((found.surroundings.memory_limit_bytes, found.lines), (Some(300 << 20), PASTED_LINES + 2_006));
+    }
+
+    /// Whoever follows a log asks how much was found, and reads all of it once more when the count differs.
+    #[test]
+    fn a_launcher_s_words_count_only_where_they_are_told() {
+        let killed = "[INFO] [launch.py:428:sigkill_handler] Killing subprocess 6293\n";
+        let loads = "Loading checkpoint shards:   0%|          | 0/7 [00:00<?, ?it/s]\n";
+        for (before, count) in [("", 0), (loads, 1)] {
+            let mut reader = LogReader::new();
+            reader.push(format!("{before}{killed}step 1\n").as_bytes());
+            assert_eq!((reader.so_far().1, reader.finish().events.len()), (count, count), "{before:?}");
+        }
     }
 }
