@@ -5,6 +5,7 @@ use highwater_driver::context;
 use highwater_units::{counted, percent, size};
 
 pub use super::cause::Cause;
+use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Limit, Situation};
 
@@ -116,8 +117,10 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     // Above the GPU's capacity, memory has spilled to the host: closing gaps does not help.
     let fragmentation = is_fragmented(situation) && !situation.has_expandable_segments && !situation.exceeds_capacity();
     // In one piece this request would fit, and a later one would not.
-    let is_impossible = situation.is_impossible();
-    if fragmentation && !is_impossible {
+    // Nor is the placement of blocks to blame where a whole model is gathered on one GPU.
+    let is_impossible = situation.is_impossible() || situation.purpose == Some(Purpose::Gather);
+    let is_first = !is_impossible && !is_usual_rest(situation);
+    if fragmentation && is_first {
         causes.push(Cause::Fragmentation);
     }
     if brings(situation.private_bytes) {
@@ -131,11 +134,10 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let others = situation.others_total_bytes();
         let mut whose = vec![(others, Cause::OtherProcess), (outside, Cause::OutsidePyTorch)];
         whose.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
-        // Where most of the memory in use is not this process's, its own gaps are a side matter.
-        if whose[0].0 > situation.held_bytes.unwrap_or(0)
-            && brings(whose[0].0)
-            && causes.first() == Some(&Cause::Fragmentation)
-        {
+        // Where most of the memory in use is not this process's, or others are named that have half as much, its own gaps are a
+        // side matter.
+        let beyond = situation.held_bytes.unwrap_or(0) / if whose[0].1 == Cause::OtherProcess { 2 } else { 1 };
+        if whose[0].0 > beyond && brings(whose[0].0) && causes.first() == Some(&Cause::Fragmentation) {
             causes.remove(0);
             causes.push(whose.remove(0).1);
             causes.push(Cause::Fragmentation);
@@ -151,10 +153,20 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         causes.push(Cause::Leftover);
     }
     causes.push(Cause::TooBig);
-    if fragmentation && is_impossible {
+    if fragmentation && !is_first {
         causes.push(Cause::Fragmentation);
     }
     causes
+}
+
+/// Whether a message's unused memory is no more than what any program has in its segments at a peak: the request would fit without
+/// gaps, and the next one would not. An engine's segments are mostly its pool, whose gaps are its own.
+pub(super) fn is_usual_rest(situation: &Situation) -> bool {
+    let is_small = || {
+        let rest = situation.unallocated_bytes.zip(situation.held_bytes);
+        rest.is_some_and(|(rest, held)| rest < held / 10)
+    };
+    situation.is_printed && situation.engine.is_none() && situation.private_bytes == 0 && is_small()
 }
 
 /// The failure of a requested simulation, in a sentence.
@@ -411,9 +423,13 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
         ));
     }
     if let Some(pid) = situation.own_pid {
+        let why = if situation.others.is_empty() {
+            "the driver lists no other process on the GPU".to_owned()
+        } else {
+            format!("process {pid} holds the same amount")
+        };
         notes.push(format!(
-            "process {pid} is probably this one: in a container PyTorch does not know its own id, and process {pid} \
-             holds the same amount"
+            "process {pid} is probably this one: in a container PyTorch does not know its own id, and {why}"
         ));
     }
     // What the message advises, where it would bring nothing.

@@ -96,6 +96,8 @@ pub struct Situation {
     pub is_comfyui: bool,
     /// The program is AUTOMATIC1111's web UI or a fork of it, which makes images, too.
     pub is_webui: bool,
+    /// And that fork is Forge.
+    pub is_forge: bool,
     /// What the lines of the traceback were doing.
     pub purpose: Option<Purpose>,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
@@ -238,6 +240,7 @@ impl Situation {
             is_notebook: surroundings.is_notebook,
             is_comfyui: surroundings.is_comfyui,
             is_webui: surroundings.is_webui,
+            is_forge: surroundings.is_forge,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,
             purpose: None,
             needs_bytes: None,
@@ -426,7 +429,9 @@ fn own_process(listed: &[Process], message: &Message, held: Option<u64>) -> Opti
     // The GPU has no room for this process beside it.
     let capacity = message.capacity_bytes.unwrap_or(u64::MAX);
     let only = listed.iter().copied().find(|process| process.bytes.saturating_add(least) > capacity);
-    likely.or(only)
+    // The driver's list has this process, too, under whatever id.
+    let single = listed.first().copied().filter(|_| listed.len() == 1);
+    likely.or(only).or(single)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use highwater_driver::context;
 use highwater_units::{counted, size};
 
 use super::diagnosis::{
-    Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, nearly_enough, outside_beyond_context, untold_beyond_context,
+    Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, is_usual_rest, nearly_enough, outside_beyond_context,
+    untold_beyond_context,
 };
 use super::log::Purpose;
 use super::message::Kind;
@@ -69,8 +70,8 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         single_allocation,
         refused,
         custom_allocator,
-        request,
         small_total,
+        request,
     ];
     let mut steps: Vec<Step> = rules.iter().filter_map(|rule| rule(situation, diagnosis)).collect();
     for step in &mut steps {
@@ -89,26 +90,30 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     }
     match shrink(situation, diagnosis) {
         Some(_) if situation.is_comfyui || situation.is_webui => {
-            let own = if situation.is_comfyui { of_comfyui() } else { of_webui() };
+            let own = if situation.is_comfyui { of_comfyui() } else { of_webui(situation.is_forge) };
             // A small rest in pieces tells that the card is too small for the settings.
             let has_small_rest = diagnosis.cause == Cause::Fragmentation
                 && situation.unallocated_bytes.zip(situation.held_bytes).is_some_and(|(rest, held)| rest < held / 10);
-            let at = if has_small_rest { 0 } else { steps.len() };
+            let at = if has_small_rest { 0 } else { behind_what_brings_much(&steps, situation, diagnosis) };
             steps.splice(at..at, own);
         }
         None if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
-        Some(step) => {
-            // A side step that brings less than half of the missing bytes comes after it.
-            let missing = situation.shortage_bytes().unwrap_or(0);
-            let brings_little = |side: &Step| {
-                side.is_enough == Some(false) && side.brings_bytes.is_some_and(|brings| brings < missing / 2)
-            };
-            let at = steps.iter().position(brings_little).filter(|_| diagnosis.cause == Cause::TooBig);
-            steps.insert(at.unwrap_or(steps.len()), step);
-        }
+        Some(step) => steps.insert(behind_what_brings_much(&steps, situation, diagnosis), step),
         None => {}
     }
     steps
+}
+
+/// Where the step belongs that reduces the need: a side step that brings less than half of the missing bytes comes after it.
+fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Diagnosis) -> usize {
+    let missing = situation.shortage_bytes().unwrap_or(0);
+    let brings_little =
+        |side: &Step| side.is_enough == Some(false) && side.brings_bytes.is_some_and(|brings| brings < missing / 2);
+    // What closes gaps is a side step where they are not the cause.
+    let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
+    let is_side = |side: &Step| brings_little(side) || closes_gaps(side);
+    let at = steps.iter().position(is_side).filter(|_| diagnosis.cause == Cause::TooBig);
+    at.unwrap_or(steps.len())
 }
 
 /// A saving that is enough for the failed request may not be enough for its whole step.
@@ -419,6 +424,14 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if diagnosis.cause != Cause::Refused || situation.exceeds_single_allocation() {
         return None;
     }
+    if situation.backend == Some("MPS") {
+        let step = Step::new(
+            "other-device",
+            "run on the CPU, or on a Mac whose GPU the program may use",
+            "virtual Macs, such as those of CI services, show a GPU that has no memory for anybody",
+        );
+        return Some(step.with("device = \"cpu\""));
+    }
     let step = Step::new(
         "look-at-device",
         "run it again, and watch which processes use the GPU's memory",
@@ -492,6 +505,11 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
             "reduce the memory needed at once: fewer or shorter prompts and answers, smaller or fewer images, a quantised model or cache, \
              parts of the model on the CPU",
         ),
+        Some(Purpose::Evaluate) => step(
+            "evaluate-in-parts",
+            "evaluate without gradients, in smaller batches, and keep results as numbers or on the host",
+        )
+        .with("with torch.no_grad(): (own loops), per_device_eval_batch_size=1, eval_accumulation_steps=1 (transformers)"),
         Some(Purpose::Gather) | None => step(
             "shrink",
             "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
@@ -516,7 +534,20 @@ pub(super) fn of_comfyui() -> [Step; 2] {
 }
 
 /// What makes AUTOMATIC1111's web UI and its forks need less.
-pub(super) fn of_webui() -> [Step; 2] {
+pub(super) fn of_webui(is_forge: bool) -> [Step; 2] {
+    if is_forge {
+        let offload = Step::new(
+            "offload",
+            "give the weights less of the GPU, so that more is left to compute: lower the slider GPU Weights",
+            "the rest of the model then waits in the host's memory; a program that calls the API sets the other part, `forge_inference_memory`",
+        );
+        let smaller = Step::new(
+            "shrink",
+            "lower the resolution, the factor of the hires fix or the batch size, and use a smaller model file (NF4, fp8, GGUF)",
+            "activations grow with the number of pixels",
+        );
+        return [offload.with("GPU Weights (MB) lower by 1000 to 2000, or --always-low-vram"), smaller];
+    }
     let offload = Step::new(
         "offload",
         "keep less of the model on the GPU",

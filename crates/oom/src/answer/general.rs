@@ -30,7 +30,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         _ if found.surroundings.is_webui => {
             let text = "the GPU had no memory for a request: the models and their activations need more than it has free; the program's \
                         own line has no numbers";
-            (because(Cause::TooBig, text), of_webui().to_vec())
+            (because(Cause::TooBig, text), of_webui(found.surroundings.is_forge).to_vec())
         }
         // Its own programs know no other.
         (_, Some(_)) => device(event, found),
@@ -136,7 +136,7 @@ pub(super) fn of_host(event: &Event, program: Option<Program>) -> (Diagnosis, Ve
     (because(Cause::HostMemory, text), steps)
 }
 
-fn smaller_model(program: Option<Program>) -> Step {
+pub(super) fn smaller_model(program: Option<Program>) -> Step {
     let detail = match program {
         Some(Program::Browser) => "a page has 2 to 4 GiB for its buffers, whatever the machine has",
         _ => "all of its weights are in memory",

@@ -14,20 +14,22 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     Some(match event.id {
         "worker-killed" => match event.text("signal").unwrap_or_default() {
             // A line may end behind the first word.
-            signal if signal.starts_with("Bus") => shared(event),
-            _ if has("shm") => shared(event),
+            signal if signal.starts_with("Bus") => shared_of_log(event, found),
+            _ if has("shm") => shared_of_log(event, found),
             signal if signal.starts_with("Terminated") => terminated(event),
             "Segmentationfault" | "Segmentationfault." | "Aborted." | "Aborted" => crashed(event),
             _ => killed_worker(event),
         },
         "worker-exited" => killed_worker(event),
-        "shm" | "shm-nccl" => shared(event),
+        "shm" | "shm-nccl" => shared_of_log(event, found),
         "bus-error" => bus_error(event),
         "pinned" if event.origin.starts_with("JAX") => pinned_by_jax(event.requested()),
         "pinned" | "pinned-nccl" => pinned(event.requested()),
         "pin-thread" => pin_thread(),
         "files" => open_files(event),
+        "managed" if event.origin == "CUDA" => managed_by_cuda(),
         "managed" => managed(),
+        "host-buffer" => host_buffer(),
         "memlock" => locked(event),
         "host-allocator" => match found.surroundings.program {
             program if event.origin == "Java" => general::of_host(event, program),
@@ -42,6 +44,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "oom-kill" => killed(event, found),
         "limit-kill" => killed_at_limit(event, found),
         "sigkill" => ended_by_signal(event, found),
+        "launcher-kill" => launcher(found),
         _ => return None,
     })
 }
@@ -142,10 +145,29 @@ fn crashed(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), vec![step])
 }
 
+fn shared_of_log(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let (mut diagnosis, mut steps) = shared(event);
+    if found.surroundings.shows_free_shared_memory {
+        diagnosis.notes.push(
+            "the log's `df` shows room in /dev/shm: the files of workers are gone once these have ended, and a container has a /dev/shm of \
+             its own, which `df` on the host does not show"
+                .to_owned(),
+        );
+        let look = Step::new(
+            "look-at-shared-memory",
+            "look at /dev/shm while the program runs, in its own container: its bytes and its number of files",
+            "each is full at a limit of its own",
+        );
+        steps.insert(1, look.with("watch -n 1 'df -h /dev/shm; df -i /dev/shm'"));
+    }
+    (diagnosis, steps)
+}
+
 pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
     let asked = event.bytes("raw").map_or_else(String::new, |bytes| format!(", here {}", size(bytes)));
     let who = match event.origin {
         _ if event.id == "shm-nccl" => "NCCL's buffers between processes",
+        "Python" => "locks and queues between processes",
         "Triton Inference Server" => "data between the server and each instance of a Python backend, 64 MiB each,",
         _ => "batches from workers",
     };
@@ -267,6 +289,29 @@ fn managed() -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), steps)
 }
 
+fn managed_by_cuda() -> (Diagnosis, Vec<Step>) {
+    let text = "CUDA could not allocate managed memory: it may be larger than the GPU's, but the host must be able to hold it beside \
+                everything else, and WSL, containers and some drivers limit it";
+    let split = Step::new(
+        "split-request",
+        "process the data in pieces",
+        "copies and temporary buffers of an algorithm count, too",
+    );
+    (because(Cause::HostMemory, text), vec![split, more_host_memory()])
+}
+
+/// Weights that `ComfyUI` reads straight into pinned memory.
+fn host_buffer() -> (Diagnosis, Vec<Step>) {
+    let text = "ComfyUI could not read a model's weights into its pinned buffer of the host's memory: pinned memory cannot be swapped, and \
+                the buffer, or the copy from it to the GPU, found no more memory";
+    let without = Step::new(
+        "less-pinned-memory",
+        "run without pinned memory",
+        "weights then go through memory that can be swapped, which is slower",
+    );
+    (because(Cause::HostMemory, text), vec![without.with("python main.py --disable-pinned-memory"), more_host_memory()])
+}
+
 /// The limit on memory that may not be swapped.
 fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
@@ -350,11 +395,35 @@ fn killed(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         .bytes("node_used")
         .zip(event.bytes("node"))
         .map_or_else(String::new, |(used, all)| format!(": {} of the node's {} was in use", size(used), size(all)));
+    if event.origin == "Kubernetes" {
+        let text = format!(
+            "the node ran out of memory, and Kubernetes ended {}{held}: this is not GPU memory; pods that use more than they request go first",
+            if event.number("pid").is_some() { process(event) } else { "pods on it".to_owned() }
+        );
+        let request = Step::new(
+            "request-memory",
+            "request as much memory for the pod as it uses, so that it gets a node with room and is not the first to go",
+            "`kubectl top pod` shows the use; other pods of the node count, too",
+        );
+        return (because(Cause::HostMemory, text), vec![request.with("resources.requests.memory"), less_host_memory()]);
+    }
+    let by = if event.origin.starts_with("Ray") { "Ray" } else { "the system" };
     let text = format!(
-        "the host ran out of memory, and the system killed {}{held}{of_node}: this is not GPU memory",
+        "the host ran out of memory, and {by} killed {}{held}{of_node}: this is not GPU memory",
         process(event)
     );
-    (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()])
+    let less = if by == "Ray" { fewer_tasks() } else { less_host_memory() };
+    (because(Cause::HostMemory, text), vec![less, more_host_memory()])
+}
+
+/// Ray ends a worker before the system does, at 95 % of the node's memory.
+fn fewer_tasks() -> Step {
+    Step::new(
+        "less-host-memory",
+        "run fewer tasks and actors at once on each node, or give them nodes with more memory",
+        "Ray ends workers at 95 % of a node's memory; a task that requests more CPUs or memory shares its node with fewer",
+    )
+    .with("@ray.remote(num_cpus=4, memory=8 * 2**30); RAY_memory_usage_threshold=0.98 moves the limit")
 }
 
 /// The limit that a job or container has, by its killer or by its description.
@@ -400,5 +469,59 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
          limit{of}, not because the GPU was full; a scheduler's time limit or a person can also end a process this way",
         process(event)
     );
-    (because(Cause::HostMemory, text), vec![look_at_kernel(), less_host_memory(), raise_limit(limit)])
+    // A container's limit is its own; elsewhere the whole machine is full. What only looks comes last.
+    let program = found.surroundings.program;
+    // Programs that hold one model and little else; on a board the GPU's memory is the host's.
+    let holds_one_model = matches!(program, Some(Program::Llama | Program::Whisper | Program::Mlx | Program::Jetson))
+        || event.origin == "Ollama";
+    let first = if holds_one_model { general::smaller_model(None) } else { less_host_memory() };
+    let mut steps = vec![first, raise_limit(limit), look_at_kernel()];
+    if found.surroundings.is_within_limit {
+        // Docker itself does not say who ended it.
+        steps.rotate_right(1);
+    } else if found.surroundings.is_loading_shards {
+        steps.insert(0, load_in_parts());
+    } else if found.surroundings.offloads_to_host {
+        steps.insert(0, offload_less());
+    } else if limit.is_some()
+        || found.events.iter().any(|event| event.id == "sigkill" && event.origin == "a container")
+        || !holds_one_model && (found.surroundings.engine.is_some() || event.origin.starts_with("SGLang"))
+    {
+        steps.swap(0, 1);
+    }
+    (because(Cause::HostMemory, text), steps)
+}
+
+/// A launcher ends the others after one has ended without an error, while something fills the host.
+fn launcher(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let while_ = if found.surroundings.is_loading_shards {
+        "while it loaded a checkpoint, which each process holds in the host's memory"
+    } else {
+        "while a part of the training state was in the host's memory"
+    };
+    let text = format!(
+        "DeepSpeed's launcher ended its processes because one had ended without an error of its own, {while_}: most likely the host ran out \
+         of memory and the system killed that process; the line with its exit code is missing (-9 is such a kill)"
+    );
+    let first = if found.surroundings.is_loading_shards { load_in_parts() } else { offload_less() };
+    (because(Cause::HostMemory, text), vec![first, look_at_kernel(), more_host_memory()])
+}
+
+/// State of a trainer that need not be in the host's memory.
+fn offload_less() -> Step {
+    Step::new(
+        "offload-less",
+        "keep less of the training state in the host's memory: offload the optimizer alone, to NVMe, or not at all",
+        "Adam on the CPU takes 12 to 16 bytes for each parameter that this machine trains, and pinned buffers beside them",
+    )
+    .with("zero_optimization.offload_optimizer.device: \"nvme\", or no offload_param; more GPUs or machines share the rest")
+}
+
+fn load_in_parts() -> Step {
+    Step::new(
+        "load-in-parts",
+        "load checkpoints mapped and in parts, or on the GPU at once",
+        "every process of the machine holds its own copy while it loads",
+    )
+    .with("torch.load(path, mmap=True), low_cpu_mem_usage=True; ZeRO-3 with HfDeepSpeedConfig before from_pretrained")
 }

@@ -4,11 +4,11 @@ use highwater_units::size;
 
 use super::engines::end_others;
 use super::flags::{after_start, while_loading};
-use super::{because, frameworks, general, llama};
+use super::{because, frameworks, general, llama, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
-use crate::log::{Event, Found};
+use crate::log::{Event, Found, Side};
 use crate::program::Program;
 use crate::steps::{Step, less, of_comfyui};
 
@@ -41,25 +41,38 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "dispatched" => dispatched(),
         "set-up" | "general-set-up" => set_up(event.origin),
         "nvml-assert" => nvml_assert(),
+        "memory-saver" => return Some(memory_saver(found)),
         "runtime" => runtime(event, found),
         _ => return None,
     };
-    // Of a message without numbers the traceback alone may name the engine.
-    let named = || found.surroundings.engine.filter(|_| event.id == "bare");
-    let of_traceback = || named().map(|engine| EngineLog { engine: Some(engine), ..EngineLog::default() });
     // A server's own flags; a trainer is told to leave a margin.
-    if let Some(engine) = &found.engine.clone().or_else(of_traceback).filter(|_| event.id != "triton") {
+    if let Some(engine) = &engine_of(event, found).filter(|_| event.id != "triton") {
         let of_engine = after_start(engine, None, None);
         if event.id == "bare" {
             // A server has no batch of its own to make smaller.
             steps.retain(|step| step.id == "record");
             let of_engine = if event.asked.loads() { while_loading(engine, None) } else { of_engine };
             steps.splice(..0, of_engine);
+        } else if !of_engine.is_empty() && steps.iter().any(|step| step.id == "leave-margin") {
+            // Its share of the GPU is the margin, and these settings of a trainer are not the server's.
+            steps.retain(|step| !["leave-margin", "shrink"].contains(&step.id));
+            steps.splice(..0, of_engine);
         } else {
             steps.extend(of_engine);
         }
     }
     Some((diagnosis, steps))
+}
+
+/// The engine that failed, by its lines or by the traceback before the failure; not where that is a trainer's.
+fn engine_of(event: &Event, found: &Found) -> Option<EngineLog> {
+    let named = match event.asked.side {
+        Some(Side::Trainer) => return None,
+        Some(Side::Engine(engine)) => Some(engine),
+        None => found.surroundings.engine.filter(|_| event.id == "bare"),
+    };
+    let log = found.engine.clone().or_else(|| named.map(|_| EngineLog::default()))?;
+    Some(EngineLog { engine: named.or(log.engine), ..log })
 }
 
 pub(super) fn asked(event: &Event) -> String {
@@ -128,15 +141,18 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         "{} {what}; it takes memory from the driver or after PyTorch's allocator has filled the GPU, and the error has no numbers",
         event.origin
     );
+    // The GPU is full, whoever asks last: what the program needs comes before what its allocator keeps.
+    let unknown = "the error has no numbers, so it does not show by how much";
+    let first = event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), unknown.to_owned()));
     let mut steps = vec![
+        first,
         margin("PyTorch's cached memory counts as used for the library"),
         Step::new("look-at-device", "see which processes use the GPU's memory", "another process may have filled it")
             .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
-        shrink(),
     ];
     if event.origin == "cuBLAS" {
         steps.insert(
-            1,
+            2,
             Step::new(
                 "smaller-workspace",
                 "give cuBLAS a smaller workspace",
@@ -523,6 +539,13 @@ fn nvml_assert() -> (Diagnosis, Vec<Step>) {
                 slice, a Jetson, a container without NVML): the numbers are lost";
     let newer = Step::new("record", "use a newer torch, whose message does not need NVML", "it then has the numbers");
     (because(Cause::TooBig, text), vec![shrink(), newer])
+}
+
+/// `SGLang`'s sleep mode, and that of trainers that use it.
+fn memory_saver(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let mut log = found.engine.clone().unwrap_or_default();
+    log.engine.get_or_insert("sglang");
+    vllm::cumem(&log)
 }
 
 fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {

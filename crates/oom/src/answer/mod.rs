@@ -21,10 +21,10 @@ use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
 use super::engine::EngineLog;
-use super::log::{AskedAt, Event, Found, TracebackFrame};
+use super::log::{AskedAt, Event, Found, Purpose, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, of_comfyui, of_webui, record_a_snapshot, sort, steps};
+use super::steps::{Step, less, of_comfyui, of_webui, record_a_snapshot, sort, steps};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,14 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         }
         if situation.kind == Kind::Driver && (situation.is_comfyui || situation.is_webui) {
             // Only the models can give way; a snapshot helps the program's authors.
-            steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui() });
+            steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui(situation.is_forge) });
+        } else if situation.kind == Kind::Driver && found.groups.first().is_some_and(|group| group.asked.own.is_some())
+        {
+            let unknown = "the error has no numbers, so it does not show by how much";
+            // What the program was doing comes before a look at others.
+            let known = situation.purpose.is_some_and(|purpose| purpose != Purpose::Gather);
+            steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, unknown.to_owned()));
+            steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
         }
@@ -277,8 +284,8 @@ fn weight(event: &Event) -> u8 {
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
-        // A warning, or totals beside an error.
-        "bfc-totals" => 0,
+        // A warning, totals beside an error, or what follows from something that ended before.
+        "bfc-totals" | "launcher-kill" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,

@@ -34,7 +34,10 @@ fn shorter(title: &str, why: &str) -> Step {
 fn lmdeploy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let now = found.engine.as_ref().and_then(|engine| engine.cache_max_entry_count);
     let is_small = now.is_some_and(|now| now <= SMALL_SHARE);
+    // Buffers of requests and the cache come from an allocator; this file's functions are the weights' own.
+    let is_of_weights = event.text("file").is_some_and(|file| file.starts_with("memory_utils"));
     let is_loading = event.asked.loads()
+        || is_of_weights
         || event.asked.innermost.as_ref().is_some_and(|frame| {
             ["_create_weight", "_create_model_instance", "_from_hf"].contains(&frame.function.as_str())
         });
@@ -59,11 +62,18 @@ fn lmdeploy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "if it failed while it loaded, no share of the cache helps",
     )
     .with("--tp 2, or --model-format awq");
-    let shorter = shorter("serve shorter requests, or fewer at once", "buffers grow with both")
-        .with("--session-len 8192 --max-batch-size 32");
+    let longest = found.engine.as_ref().and_then(|engine| engine.max_model_len);
+    let grows = longest.map_or_else(
+        || "buffers grow with both".to_owned(),
+        |longest| format!("`session_len` is {longest}; buffers grow with both"),
+    );
+    let shorter =
+        shorter("serve shorter requests, or fewer at once", &grows).with("--session-len 8192 --max-batch-size 32");
     let steps = match (is_loading, is_small) {
         (_, true) => vec![less, shorter],
         (true, false) => vec![less, lower, shorter],
+        // A length that somebody set is the next to change.
+        (false, false) if longest.is_some() => vec![lower, shorter, less],
         (false, false) => vec![lower, less, shorter],
     };
     (because(if is_loading || is_small { Cause::TooBig } else { Cause::EngineShare }, text), steps)

@@ -189,6 +189,8 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
     .with("kv_cache_config.free_gpu_memory_fraction: 0.8");
     let steps = match part {
         Some((part, _)) => vec![fewer(part.settings), lower],
+        // Its own buffers are allocated before there is a cache.
+        None if event.text("engine").is_some() => vec![fewer("max_batch_size, max_num_tokens, max_seq_len"), lower],
         None => vec![lower, fewer("max_batch_size, max_num_tokens, max_seq_len")],
     };
     (because(Cause::EngineShare, text), steps)

@@ -369,10 +369,20 @@ fn swap_space() -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![step])
 }
 
-fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let text = "the driver had no memory for the engine's pool (cumem, sleep mode): when it wakes up it takes the memory of weights and KV \
-                cache again, and something has taken that in the meantime: the trainer, its cache, or another process";
+/// The engine's pool cannot be had again.
+pub(super) fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let is_sglang = log.engine == Some("sglang");
+    let by = if is_sglang { "torch_memory_saver, memory saver" } else { "cumem, sleep mode" };
+    let text = format!(
+        "the driver had no memory for the engine's pool ({by}): when it wakes up it takes the memory of weights and KV cache again, and \
+         something has taken that in the meantime: the trainer, its cache, or another process"
+    );
     let printed = log.printed();
+    let in_parts = Step::new(
+        "wake-in-parts",
+        "wake up in two steps: the weights first, the KV cache after they are updated",
+        "the cache then need not fit beside both copies of the weights",
+    );
     let steps = vec![
         Step::new(
             "release-trainer",
@@ -381,12 +391,11 @@ fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         )
         .with("torch.cuda.empty_cache()"),
         lower_share(log, total(log, &printed), None),
-        Step::new(
-            "wake-in-parts",
-            "wake up in two steps: the weights first, the KV cache after they are updated",
-            "the cache then need not fit beside both copies of the weights",
-        )
-        .with("wake_up(tags=[\"weights\"]), then wake_up(tags=[\"kv_cache\"])"),
+        in_parts.with(if is_sglang {
+            "resume_memory_occupation(tags=[\"weights\"]), then resume_memory_occupation(tags=[\"kv_cache\"])"
+        } else {
+            "wake_up(tags=[\"weights\"]), then wake_up(tags=[\"kv_cache\"])"
+        }),
     ];
     (because(Cause::EngineShare, text), steps)
 }

@@ -146,7 +146,7 @@ pub(crate) enum Setting {
 }
 
 /// The names of settings, with `_` for `-`. The earlier counts.
-pub(crate) const NAMES: [(&str, Setting); 27] = [
+pub(crate) const NAMES: [(&str, Setting); 28] = [
     ("model_path", Setting::Model),
     ("model_tag", Setting::Model),
     ("model", Setting::Model),
@@ -156,6 +156,7 @@ pub(crate) const NAMES: [(&str, Setting); 27] = [
     ("max_model_len", Setting::MaxModelLen),
     ("max_seq_len", Setting::MaxModelLen),
     ("context_length", Setting::MaxModelLen),
+    ("session_len", Setting::MaxModelLen),
     ("tensor_parallel_size", Setting::TensorParallel),
     ("tp_size", Setting::TensorParallel),
     ("tp", Setting::TensorParallel),

@@ -286,7 +286,8 @@ pub(super) const HEDGES: [&str; 44] = [
 ];
 
 /// Words behind a failure that say that the program went on, or that there was none.
-pub(super) const RECOVERIES: [&str; 29] = [
+pub(super) const RECOVERIES: [&str; 30] = [
+    "may not be an issue",
     "fallback",
     "falling back",
     "fall back",

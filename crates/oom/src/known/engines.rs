@@ -296,6 +296,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("tgi-load", "TGI", "Error: ShardCannotStart"),
     row("tgi-total", "TGI 2.4 or newer", "Not enough memory to handle `max_total_tokens={tokens:n}`"),
+    row(
+        "trtllm-request",
+        "TensorRT-LLM",
+        "CUDA runtime error in {*}out of memory{*}BufferManager::{*}Runtime::{engine:w}(void const",
+    ),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.
     row("tensorrt", "TensorRT", "Requested amount of GPU memory ({raw:n} bytes) could not be allocated"),
@@ -320,6 +325,7 @@ pub(super) const ROWS: &[Row] = &[
         "kipping tactic {tactic:n} due to insufficient memory on requested size of {raw:n} detected",
     ),
     // Engines with few words.
+    row("lmdeploy", "LMDeploy (TurboMind)", "CUDA runtime error: out of memory {*}turbomind/utils/{file:w}"),
     row("lmdeploy", "LMDeploy (TurboMind)", "CUDA runtime error: out of memory"),
     row("lmdeploy", "LMDeploy (PyTorch)", "No enough gpu memory for runtime."),
     row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough gpu memory for kv cache"),

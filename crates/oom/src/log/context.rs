@@ -10,7 +10,7 @@ use crate::program;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 13] = [
+const AROUND: [&str; 21] = [
     "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
@@ -24,7 +24,24 @@ const AROUND: [&str; 13] = [
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
     "illegal memory access",
+    SHARDS,
+    SHARED,
+    OFFLOADS[0],
+    OFFLOADS[1],
+    OFFLOADS[2],
+    OFFLOADS[3],
+    OFFLOADS[4],
+    NO_LIMIT,
 ];
+
+/// How Docker says that a container did not reach its limit.
+const NO_LIMIT: &str = "OOMKilled\": false";
+/// How transformers names its bar of progress.
+const SHARDS: &str = "Loading checkpoint shards";
+/// Where a line of `df` ends that is of shared memory.
+const SHARED: &str = "% /dev/shm";
+/// What trainers say that keep the optimizer's state or parameters in the host's memory.
+const OFFLOADS: [&str; 5] = ["CPU Virtual Memory", "cpu_adam", "offload_optimizer", "offload_param", "offload_config"];
 
 /// What AUTOMATIC1111's web UI and its forks are known by.
 const WEBUI: [&str; 10] = [
@@ -34,11 +51,20 @@ const WEBUI: [&str; 10] = [
     "modules\\call_queue.py",
     "modules/call_queue.py",
     "sd_hijack",
-    // Forge and Forge Neo.
+    // SD.Next.
+    "SD.Next",
+    "Server alive: True",
+    "txt2img: task(",
+    "processing_diffusers.py",
+];
+/// What Forge and Forge Neo are known by.
+const FORGE: [&str; 6] = [
     "WebUI Forge",
+    "webui-forge",
     "modules_forge",
     "main_thread.py ::",
     "sampling_function.py ::",
+    "[GPU Setting] You will use",
 ];
 
 /// What stands before the release of PyTorch.
@@ -78,6 +104,7 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&TORCH)
         .chain(&COMFYUI)
         .chain(&WEBUI)
+        .chain(&FORGE)
         .chain(&NEAR)
         .chain(&super::trace::OTHER_ANCHORS)
         .chain([&KILLED])
@@ -103,7 +130,14 @@ impl Found {
         seen.is_comfyui |= words.has_any(&COMFYUI);
         seen.lacks_expandable_segments |= words.has("expandable_segments not supported")
             || words.has(super::trace::ANCHOR) && is_path_of_windows(line);
-        seen.is_webui |= words.has_any(&WEBUI);
+        seen.is_forge |= words.has_any(&FORGE);
+        seen.is_webui |= words.has_any(&WEBUI) || seen.is_forge;
+        seen.is_within_limit |= words.has(NO_LIMIT);
+        seen.offloads_to_host |= words.has_any(&OFFLOADS);
+        if words.has(SHARDS) {
+            seen.is_loading_shards = !has(b"100%");
+        }
+        seen.shows_free_shared_memory |= words.has(SHARED) && !has(b" 100% /dev/shm");
         seen.is_ollama |= words.has("ollama");
         seen.has_faulted |= words.has("illegal memory access");
         let program = program::PROGRAMS.iter().position(|(_, names)| words.has_any(names));

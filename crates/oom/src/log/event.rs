@@ -130,6 +130,10 @@ impl Found {
         let key = (row.id, rank, values);
         if let Some(event) = index.get(&key).and_then(|&at| self.events.get_mut(at)) {
             event.count += 1;
+            // Beside a shell's word for the same end, it says more.
+            if row.origin == "a container" {
+                event.origin = row.origin;
+            }
             return;
         }
         let begun = self.events.iter().rposition(|event| event.line + NEAR_LINES < line).map_or(0, |at| at + 1);

@@ -53,6 +53,16 @@ pub struct Surroundings {
     pub memory_limit_bytes: Option<u64>,
     /// The kind of program, by the first name of one.
     pub program: Option<Program>,
+    /// The web UI is Forge, whose weights and computation have shares of the GPU of their own.
+    pub is_forge: bool,
+    /// Docker says that the container did not reach its limit.
+    pub is_within_limit: bool,
+    /// A trainer keeps a part of its state in the host's memory.
+    pub offloads_to_host: bool,
+    /// A checkpoint's shards were still being loaded when the log last spoke of them.
+    pub is_loading_shards: bool,
+    /// It lists `/dev/shm` with room left.
+    pub shows_free_shared_memory: bool,
 }
 
 /// A line that speaks of memory.

@@ -30,7 +30,7 @@ use origin::{Origin, named_rank, origin};
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{Hit, Seen, TableReader, first_anchor};
+use table::{Hit, Seen, TableReader, before_anchor};
 pub use trace::{AskedAt, Purpose, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
@@ -117,7 +117,21 @@ pub struct LogReader {
     context: Option<(u32, u64)>,
     /// The sentence of the line that is read now.
     sentence: Option<Sentence>,
+    /// Where words of limits begin in what is passed over now.
+    limit_words: Vec<usize>,
+    #[cfg(test)]
+    work: Work,
     found: Found,
+}
+
+/// What reading took.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Work {
+    /// Lines that were read by themselves.
+    lines: u64,
+    /// Bytes that were searched for a stretch to pass over.
+    searched_bytes: u64,
 }
 
 /// A message whose next line may come.
@@ -150,6 +164,7 @@ impl LogReader {
     pub fn push(&mut self, mut piece: &[u8]) {
         loop {
             let dull = self.dull_lines(piece);
+            self.limits_in(dull);
             self.found.lines += memchr::memchr_iter(b'\n', dull).count() as u64;
             piece = &piece[dull.len()..];
             if dull.is_empty() && !self.push_some(&mut piece) {
@@ -158,7 +173,27 @@ impl LogReader {
         }
     }
 
-    /// The whole lines at the beginning of a piece in which nothing can be: most of a log.
+    /// Reads the limits that lines name which are passed over.
+    fn limits_in(&mut self, dull: &[u8]) {
+        let words = std::mem::take(&mut self.limit_words);
+        let (mut number, mut end) = (self.found.lines, 0);
+        for at in words.iter().copied().filter(|&at| at < dull.len()) {
+            // A line may have several.
+            if at < end {
+                continue;
+            }
+            number += memchr::memchr_iter(b'\n', &dull[end..at]).count() as u64;
+            let begin = memchr::memrchr2(b'\n', b'\r', &dull[..at]).map_or(0, |break_| break_ + 1);
+            end = memchr::memchr2(b'\n', b'\r', &dull[at..]).map_or(dull.len(), |length| at + length);
+            let line = unquoted(&dull[begin..end]);
+            let line = without_emphasis(&line);
+            self.limits.read(&line, number + 1, &Seen::of(&line), &mut self.found.surroundings);
+        }
+        self.limit_words = words;
+        self.limit_words.clear();
+    }
+
+    /// The whole lines at the beginning of a piece in which nothing can be but a limit: most of a log.
     fn dull_lines<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
         if !self.open.is_empty()
             || !self.line.is_empty()
@@ -173,9 +208,13 @@ impl LogReader {
         // Each search ends where the one before has found something, so that many short stretches cost no more than one long one.
         // Blocks double while nothing is found in them, so a search never runs far beyond the bytes that can be skipped.
         let block = &piece[..piece.len().min(self.block_bytes.max(SHORT_BLOCK_BYTES))];
+        #[cfg(test)]
+        {
+            self.work.searched_bytes += block.len() as u64;
+        }
         let mut dull = block;
         dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];
-        dull = &dull[..first_anchor(dull).unwrap_or(dull.len())];
+        dull = &dull[..before_anchor(dull, &mut self.limit_words)];
         for finder in FINDERS.iter() {
             dull = &dull[..finder.find(dull).unwrap_or(dull.len())];
         }
@@ -275,6 +314,10 @@ impl LogReader {
 
     /// Reads a line; `given` is who wrote it if it is a part of another.
     fn read_line(&mut self, line: &[u8], given: Option<&Origin>, depth: usize) {
+        #[cfg(test)]
+        {
+            self.work.lines += 1;
+        }
         let line = plain(line);
         let line = unquoted(&line);
         let line = without_emphasis(&line);
@@ -392,7 +435,13 @@ impl LogReader {
 
     /// Counts failures of the table.
     fn tell_all(&mut self, hits: Vec<Hit>, rank: Option<u32>, line: u64, key: &[u8]) {
+        // A launcher ends all processes after any failure: of memory only where the host was filled, and no error stands before.
+        let fills_host = self.found.surroundings.is_loading_shards || self.found.surroundings.offloads_to_host;
+        let is_of_memory = fills_host && !self.trace.has_seen_any();
         for hit in hits {
+            if hit.row.id == "launcher-kill" && !is_of_memory {
+                continue;
+            }
             let trace = &self.trace;
             self.found.add(hit, rank, line, &mut self.events, || trace.near(key, line));
         }
@@ -576,7 +625,14 @@ impl LogReader {
         self.found.count += 1;
         let is_full = self.found.groups.len() >= MAX_GROUPS;
         match self.groups.entry(message) {
-            Entry::Occupied(group) => self.found.groups[*group.get()].count += 1,
+            Entry::Occupied(group) => {
+                let group = &mut self.found.groups[*group.get()];
+                group.count += 1;
+                // An editor shows the message before the traceback, which ends with it.
+                if group.asked.innermost.is_none() && group.line + CONTEXT_LINES > open.line {
+                    group.asked = open.asked;
+                }
+            }
             Entry::Vacant(_) if is_full => self.found.left_out += 1,
             Entry::Vacant(group) => {
                 let message = group.key().clone();
@@ -614,4 +670,57 @@ fn may_break(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let end = &line[line.len().saturating_sub(28)..];
     DEVICES.iter().any(|name| memmem::find(end, name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The work for so many equal lines, behind the lines that are each read because a person may have pasted them.
+    fn work(line: &str, count: usize) -> Work {
+        let mut reader = LogReader::new();
+        reader.push("step 7\n".repeat(usize::try_from(PASTED_LINES).unwrap()).as_bytes());
+        let before = reader.work;
+        reader.push(line.repeat(count).as_bytes());
+        Work {
+            lines: reader.work.lines - before.lines,
+            searched_bytes: reader.work.searched_bytes - before.searched_bytes,
+        }
+    }
+
+    #[test]
+    fn lines_that_name_limits_are_passed_over_like_others() {
+        let bytes = |line: &str| line.len() as u64 * 50_000;
+        for line in ["    limits:\n", "request_memory: 4Gi, memory: 8Gi\n", "srun --mem=64G step 7 of 9\n"] {
+            let work = work(line, 50_000);
+            assert!(work.lines <= 2, "{line:?}: {work:?}");
+            // Where a block ends amid a line, that line is searched again.
+            assert!(work.searched_bytes <= 2 * bytes(line), "{line:?}: {work:?}");
+        }
+        // Twice the lines are twice the work.
+        let (once, twice) = (work("    limits:\n", 50_000), work("    limits:\n", 100_000));
+        assert!(twice.searched_bytes <= 2 * once.searched_bytes + BLOCK_BYTES as u64, "{once:?} {twice:?}");
+    }
+
+    #[test]
+    fn a_limit_among_lines_that_are_passed_over_is_found() {
+        let mut reader = LogReader::new();
+        reader.push("step 7\n".repeat(usize::try_from(PASTED_LINES).unwrap()).as_bytes());
+        reader.push("step 8\n".repeat(2_000).as_bytes());
+        reader.push(b"    Limits:\n      cpu: 4\n      memory:  300Mi\n    Requests:\n      memory:  200Mi\nstep 9\n");
+        let found = reader.finish();
+        assert_eq!((found.surroundings.memory_limit_bytes, found.lines), (Some(300 << 20), PASTED_LINES + 2_006));
+    }
+
+    /// Whoever follows a log asks how much was found, and reads all of it once more when the count differs.
+    #[test]
+    fn a_launcher_s_words_count_only_where_they_are_told() {
+        let killed = "[INFO] [launch.py:428:sigkill_handler] Killing subprocess 6293\n";
+        let loads = "Loading checkpoint shards:   0%|          | 0/7 [00:00<?, ?it/s]\n";
+        for (before, count) in [("", 0), (loads, 1)] {
+            let mut reader = LogReader::new();
+            reader.push(format!("{before}{killed}step 1\n").as_bytes());
+            assert_eq!((reader.so_far().1, reader.finish().events.len()), (count, count), "{before:?}");
+        }
+    }
 }

@@ -51,9 +51,15 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     Anchors { automaton, of }
 });
 
-/// Where the first anchor that a text holds whole begins.
-pub(super) fn first_anchor(text: &[u8]) -> Option<usize> {
-    ANCHORS.automaton.as_ref()?.find(text).map(|found| found.start())
+/// How far a text holds no anchor but words of limits, and where those begin that end before.
+pub(super) fn before_anchor(text: &[u8], limits: &mut Vec<usize>) -> usize {
+    for found in ANCHORS.automaton.iter().flat_map(|anchors| anchors.find_overlapping_iter(text)) {
+        match ANCHORS.of.get(found.pattern().as_usize()) {
+            Some(Of::Limit(_)) => limits.push(found.start()),
+            _ => return found.start(),
+        }
+    }
+    text.len()
 }
 
 /// What a line holds of the words that are looked for.

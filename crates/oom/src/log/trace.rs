@@ -72,6 +72,8 @@ pub enum Purpose {
     Optimize,
     /// They generate text or images with a trained model.
     Generate,
+    /// They evaluate a model between steps of its training.
+    Evaluate,
 }
 
 /// A part of a job.
@@ -84,7 +86,7 @@ pub enum Side {
 }
 
 /// What stands in the names of processes, loggers and files of engines, without blanks.
-const ENGINES: [(&[u8], &str); 14] = [
+const ENGINES: [(&[u8], &str); 15] = [
     (b"VllmWorker", "vllm"),
     (b"EngineCore", "vllm"),
     (b"RayWorkerWrapper", "vllm"),
@@ -97,6 +99,7 @@ const ENGINES: [(&[u8], &str); 14] = [
     (b"/text_generation_server/", "tgi"),
     (b"text_generation_launcher", "tgi"),
     (b"text_generation_client", "tgi"),
+    (b"text_generation_router", "tgi"),
     (b"text_generation.errors", "tgi"),
     (b"Unabletowarmupmodel", "tgi"),
 ];
@@ -216,6 +219,15 @@ fn optimizes(frame: &TracebackFrame) -> bool {
     OPTIMIZERS.iter().any(|words| [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains(words)))
 }
 
+/// Whether a training program was evaluating: by its own functions, or those of libraries that train.
+fn evaluates(frames: &[TracebackFrame]) -> bool {
+    frames.iter().rev().any(|frame| {
+        let name = frame.function.to_ascii_lowercase();
+        let is_named = ["validat", "evaluat"].iter().any(|word| name.starts_with(word)) || name == "eval_step";
+        is_named && (frame.is_own() || TRAINERS.iter().any(|words| frame.file.contains(words)))
+    })
+}
+
 /// Words of lines that hold a number for each token and entry of the vocabulary.
 const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
@@ -256,6 +268,8 @@ pub(super) struct TraceReader {
     open: FxHashMap<Vec<u8>, Trace>,
     /// The last line that a frame's text may stand in.
     until: u64,
+    /// Any frame was read.
+    has_seen_any: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -276,9 +290,15 @@ impl TraceReader {
         line <= self.until && self.open.values().any(goes_on)
     }
 
+    /// Whether the log has a traceback.
+    pub(super) fn has_seen_any(&self) -> bool {
+        self.has_seen_any
+    }
+
     /// Takes a line of a writer.
     pub(super) fn read(&mut self, body: &[u8], key: &[u8], line: u64) {
         if let Some((before, frame)) = frame(body) {
+            self.has_seen_any = true;
             if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
                 self.open.clear();
             }
@@ -361,11 +381,12 @@ impl TraceReader {
                 let mut purposes = frames.iter().rev().filter_map(names);
                 let first = purposes.next();
                 // Libraries that generate load their models, too.
-                if first == Some(Purpose::Generate) {
+                let first = if first == Some(Purpose::Generate) {
                     purposes.find(|purpose| *purpose == Purpose::Load).or(first)
                 } else {
                     first
-                }
+                };
+                first.or_else(|| evaluates(frames).then_some(Purpose::Evaluate))
             }
         };
         AskedAt { own, innermost, side: side(frames), purpose }
