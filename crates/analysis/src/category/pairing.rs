@@ -87,6 +87,8 @@ pub(crate) struct Pairing {
     apart: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
+    /// Without a backward pass: rows that the program makes before several calls of the model, each larger than the model.
+    pub(crate) beside_model: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
     pub(crate) kept_by_calls: FxHashSet<usize>,
     /// Rows that are gradients which the program computed itself for the optimizer.
@@ -600,12 +602,23 @@ impl Pairing {
         let is_built = |&(row, _): &(usize, &Lifetime)| (known.told)(row) == Origin::Build;
         let of = |lifetime: &Lifetime| known.of_size.get(&lifetime.requested_bytes);
         let is_pairless = |lifetime: &Lifetime| of(lifetime).is_none_or(|of| of.gradients == 0 && !of.is_made_in_pass);
-        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        // A state has no order: what constructors make is of the model, unless all of that was there before.
+        let (before, all) = (known.lifetimes.before_recording, known.lifetimes.rows.len());
+        let is_state = before == all;
+        let rows = known.lifetimes.rows.iter().enumerate().skip(if is_state { 0 } else { before });
         let rows: Vec<(usize, &Lifetime)> = rows.filter(is_built).collect();
         let rows = || rows.iter().copied();
         let modules = rows().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
         let modules = modules.map(|(_, lifetime)| alloc(lifetime)).max();
-        if modules.is_none() && known.lifetimes.before_recording == 0 {
+        let is_untold = |(row, lifetime): (usize, &Lifetime)| {
+            (known.told)(row) == Origin::Untold && lifetime.requested_bytes > LARGE
+        };
+        let has_model = if is_state {
+            modules.is_none() && known.lifetimes.rows.iter().enumerate().any(is_untold)
+        } else {
+            modules.is_some() || before > 0
+        };
+        if !has_model {
             return;
         }
         self.apart.extend(
