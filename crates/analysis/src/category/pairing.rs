@@ -746,8 +746,12 @@ impl Pairing {
             }
         }
         let comes_with = |before: &Lifetime, lifetime: &Lifetime| {
-            let is_next = before.alloc().is_some() && alloc(lifetime).saturating_sub(alloc(before)) <= 2;
-            is_next && before.stack == lifetime.stack
+            let distance = alloc(lifetime).saturating_sub(alloc(before));
+            let is_next = before.alloc().is_some() && distance <= 2 && before.stack == lifetime.stack;
+            // What is as large as the block before it, and lets that go at once, is computed from it.
+            let is_computed = before.requested_bytes == lifetime.requested_bytes
+                && known.course.freed(before).saturating_sub(alloc(lifetime)) <= 2;
+            is_next && !is_computed
         };
         let is_output = |row: usize, lifetime: &Lifetime| {
             let before = row.checked_sub(1).and_then(|before| rows.get(before));
