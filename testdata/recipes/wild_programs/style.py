@@ -2,9 +2,9 @@
 import torch, torch.nn as nn, torch.nn.functional as F
 import recorder as rec
 from recorder import dev
-rec.facts.update(note="style transfer: the image is the parameter, a frozen network gives features, Gram matrices of a style; Adam")
+rec.facts.update(note="style transfer: the image is the parameter, a frozen network gives features, Gram matrices of a style, the last as large as a library's workspace; Adam")
 seq = nn.ModuleList()
-for i, o in ((3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 384)): seq.append(nn.Conv2d(i, o, 3, 1, 1))
+for i, o in ((3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 512)): seq.append(nn.Conv2d(i, o, 3, 1, 1))
 seq = seq.to(dev).eval().requires_grad_(False)
 def feats(x):
     fs = []

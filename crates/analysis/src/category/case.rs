@@ -348,6 +348,11 @@ impl<'a> Case<'a> {
         self.pairing.behind_layers.contains(&self.row)
     }
 
+    /// Whether the program made it before several calls of a model that is not trained, and it is larger than the model.
+    pub(crate) fn is_beside_model(&self) -> bool {
+        self.pairing.beside_model.contains(&self.row)
+    }
+
     /// Whether it was there before and pairs with a parameter, as optimizer state.
     pub(crate) fn pairs_as_state(&self) -> bool {
         self.pairing.states.contains(&self.row)

@@ -1,5 +1,6 @@
 //! Pairs blocks by size: a gradient, and the optimizer's state for a parameter, have the parameter's size.
 
+mod assigned;
 mod behind;
 mod caches;
 mod copies;
@@ -86,6 +87,8 @@ pub(crate) struct Pairing {
     apart: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
+    /// Without a backward pass: rows that the program makes before several calls of the model, each larger than the model.
+    pub(crate) beside_model: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
     pub(crate) kept_by_calls: FxHashSet<usize>,
     /// Rows that are gradients which the program computed itself for the optimizer.
@@ -599,12 +602,23 @@ impl Pairing {
         let is_built = |&(row, _): &(usize, &Lifetime)| (known.told)(row) == Origin::Build;
         let of = |lifetime: &Lifetime| known.of_size.get(&lifetime.requested_bytes);
         let is_pairless = |lifetime: &Lifetime| of(lifetime).is_none_or(|of| of.gradients == 0 && !of.is_made_in_pass);
-        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        // A state has no order: what constructors make is of the model, unless all of that was there before.
+        let (before, all) = (known.lifetimes.before_recording, known.lifetimes.rows.len());
+        let is_state = before == all;
+        let rows = known.lifetimes.rows.iter().enumerate().skip(if is_state { 0 } else { before });
         let rows: Vec<(usize, &Lifetime)> = rows.filter(is_built).collect();
         let rows = || rows.iter().copied();
         let modules = rows().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
         let modules = modules.map(|(_, lifetime)| alloc(lifetime)).max();
-        if modules.is_none() && known.lifetimes.before_recording == 0 {
+        let is_untold = |(row, lifetime): (usize, &Lifetime)| {
+            (known.told)(row) == Origin::Untold && lifetime.requested_bytes > LARGE
+        };
+        let has_model = if is_state {
+            modules.is_none() && known.lifetimes.rows.iter().enumerate().any(is_untold)
+        } else {
+            modules.is_some() || before > 0
+        };
+        if !has_model {
             return;
         }
         self.apart.extend(
@@ -624,78 +638,6 @@ impl Pairing {
                 self.apart.iter().filter(|&&row| known.lifetimes.rows[row].requested_bytes.is_multiple_of(data));
             self.data.extend(of_data.copied());
         }
-    }
-
-    /// Blocks from before the recording that outlive the first pass, although it leaves gradients of their size, and are freed later: the
-    /// program replaces them, as it may replace parameters.
-    fn find_replaced<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        // What is cleared is a gradient all the same: of another model, or of a pass that had begun.
-        let is_cleared = |lifetime: &Lifetime| known.stacks.clears_gradients(lifetime.stack);
-        let Some(pass) = known.course.passes.first().filter(|_| known.course.frees_tell) else { return };
-        let leaves = |size: u64| {
-            let spans = known.of_size.get(&size).map(|of| &of.spans);
-            spans.is_some_and(|spans| spans.first().is_some_and(|&(alloc, _)| pass.contains(alloc)))
-        };
-        let rows = known.lifetimes.rows[..known.lifetimes.before_recording].iter().enumerate();
-        let replaced = rows.filter(|&(row, lifetime)| {
-            let freed = known.course.freed(lifetime);
-            (known.told)(row) == Origin::Untold
-                && freed < known.course.entries
-                && freed >= pass.end
-                && !is_cleared(lifetime)
-                && leaves(lifetime.requested_bytes)
-        });
-        self.replaced.extend(replaced.map(|(row, _)| row));
-    }
-
-    /// Sizes of which something from before the first pass goes after it, unless as many parameters stay as there are gradients.
-    fn find_replaced_sizes<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        let Some(pass) = known.course.passes.first() else { return };
-        let mut staying: FxHashMap<u64, usize> = FxHashMap::default();
-        for &row in &self.parameters {
-            *staying.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
-        }
-        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
-            let (freed, size) = (known.course.freed(lifetime), lifetime.requested_bytes);
-            let gradients = known.of_size.get(&size).map_or(0, |of| of.gradients);
-            let may_be_parameter = match (known.told)(row) {
-                Origin::Untold => {
-                    self.replaced.contains(&row) && staying.get(&size).is_none_or(|&count| count < gradients)
-                }
-                Origin::Build | Origin::Program => alloc(lifetime) < pass.start,
-                _ => false,
-            };
-            if may_be_parameter && freed >= pass.end && freed < known.course.entries {
-                self.replaced_sizes.insert(size);
-            }
-        }
-    }
-
-    /// Gradients that the program computes and assigns: what it makes right after a backward pass, as large as a parameter, and what
-    /// is freed as gradients are cleared; with whatever the same line makes. Where those from before the recording were cleared so,
-    /// and no pass leaves any of their size, the ones that meet the step are made by the program.
-    fn find_assigned<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        let course = known.course;
-        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
-        let made: Vec<(usize, &Lifetime)> = rows
-            .filter(|&(row, lifetime)| {
-                (known.told)(row) == Origin::Program
-                    && self.is_parameter_size(lifetime.requested_bytes)
-                    && course.is_right_after_pass(alloc(lifetime))
-            })
-            .collect();
-        let line = |lifetime: &Lifetime| (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
-        let is_cleared = |lifetime: &Lifetime| course.clears(course.freed(lifetime));
-        let lines: FxHashSet<(StackId, u64)> =
-            made.iter().filter(|(_, lifetime)| is_cleared(lifetime)).map(|(_, lifetime)| line(lifetime)).collect();
-        let assigned = made.into_iter().filter(|(_, lifetime)| {
-            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
-            let of = known.of_size.get(&lifetime.requested_bytes);
-            let is_missing = lines.is_empty() && of.is_some_and(|of| of.gradients > 0 && of.spans.is_empty());
-            is_cleared(lifetime)
-                || ((is_missing || lines.contains(&line(lifetime))) && course.outlives_next_step(alloc, freed))
-        });
-        self.assigned = assigned.map(|(row, _)| row).collect();
     }
 
     /// Lines that make blocks of a size in several iterations, or without autograd between calls of the model, of which none is freed:
@@ -804,8 +746,12 @@ impl Pairing {
             }
         }
         let comes_with = |before: &Lifetime, lifetime: &Lifetime| {
-            let is_next = before.alloc().is_some() && alloc(lifetime).saturating_sub(alloc(before)) <= 2;
-            is_next && before.stack == lifetime.stack
+            let distance = alloc(lifetime).saturating_sub(alloc(before));
+            let is_next = before.alloc().is_some() && distance <= 2 && before.stack == lifetime.stack;
+            // What is as large as the block before it, and lets that go at once, is computed from it.
+            let is_computed = before.requested_bytes == lifetime.requested_bytes
+                && known.course.freed(before).saturating_sub(alloc(lifetime)) <= 2;
+            is_next && !is_computed
         };
         let is_output = |row: usize, lifetime: &Lifetime| {
             let before = row.checked_sub(1).and_then(|before| rows.get(before));

@@ -257,6 +257,14 @@ pub const RULES: &[Rule] = &[
         |case| case.is_static_cache(),
     ),
     rule(
+        Unknown,
+        "beside-model",
+        &[Program],
+        "no backward pass: allocated by the program before several calls of the model, never freed, and larger than the whole model: a cache of \
+         all layers in one block, or a data set",
+        |case| case.is_beside_model(),
+    ),
+    rule(
         Activation,
         "saved-until-failed-pass",
         &[Module, Compiled, Program],

@@ -113,8 +113,17 @@ const NOT_TOLD: [&str; 2] = ["paged_kv", "replay"];
 /// Recordings in which nothing tells what a part is for, and so nothing is said: whether blocks are the layers of a model that another
 /// thread serves, or the state of an optimizer; which of two threads' optimizers has a parameter; whether blocks of a quarter of the
 /// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second;
-/// whether blocks behind all layers are pages of a cache or another model's weights.
-const IN_PART: [&str; 5] = ["twothreads_late", "twotrain_one", "lion8_one", "sam_start", "pages_late"];
+/// whether blocks behind all layers are pages of a cache or another model's weights; whether one block that is larger than the model is a
+/// cache or a data set.
+const IN_PART: [&str; 7] = [
+    "twothreads_late",
+    "twotrain_one",
+    "lion8_one",
+    "sam_start",
+    "pages_late",
+    "pages_converted_late",
+    "pages_block_start",
+];
 
 #[test]
 fn categories_of_blocks_are_right() {
@@ -160,11 +169,19 @@ fn what_nothing_tells_is_unknown_and_no_guess() {
     }
 }
 
-/// Six pages of a cache, and the weights of a model of six layers.
+/// Six pages of a cache, and the weights of a model of six layers: the pages lie behind the weights, or also in memory that their conversion
+/// has left.
 #[test]
 fn pages_from_before_the_recording_are_no_parameters_and_the_weights_still_are() {
-    let snapshot = Snapshot::open(testdata("wild").join("pages_late.pickle.gz")).unwrap();
-    let truth = Truth::open(&testdata("wild").join("pages_late.truth.json.gz"));
+    for name in ["pages_late", "pages_converted_late"] {
+        assert_pages_are_unknown(name);
+    }
+}
+
+fn assert_pages_are_unknown(name: &str) {
+    let path = testdata("wild").join(name);
+    let snapshot = Snapshot::open(path.with_extension("pickle.gz")).unwrap();
+    let truth = Truth::open(&path.with_extension("truth.json.gz"));
     let analysis = analyse(&snapshot);
     let device = &analysis.devices[0];
     let (_, time_us, blocks) = truth.marks().remove(0);
@@ -177,7 +194,7 @@ fn pages_from_before_the_recording_are_no_parameters_and_the_weights_still_are()
     assert_eq!(pages.len(), 6);
     assert!(
         pages.iter().all(|page| *page == Decided { category: Category::Unknown, rule: "behind-layers" }),
-        "{pages:?}"
+        "{name}: {pages:?}"
     );
     assert!(of(Category::Parameter).iter().all(|weight| weight.category == Category::Parameter));
 }

@@ -2,6 +2,7 @@
 //! its input.
 
 use std::cmp::Reverse;
+use std::hash::Hash;
 
 use highwater_analysis::category::Category;
 use highwater_analysis::category::course::Pass;
@@ -148,13 +149,17 @@ struct Below {
 
 /// The calls whose modules keep most beyond what one of them keeps, none within another.
 fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> Vec<Call> {
+    /// Part of all activations, one in so many.
+    const MUCH: u64 = 100;
     let lines = CallLines::new(evidence);
+    let mut bytes = 0_u64;
     let mut below: FxHashMap<u64, Below> = FxHashMap::default();
     let mut by_stack: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
     for lifetime in saved {
         let of_stack = by_stack.entry(lifetime.stack).or_default();
         of_stack.0 += 1;
         of_stack.1 = of_stack.1.saturating_add(evidence.bytes(lifetime));
+        bytes = bytes.saturating_add(evidence.bytes(lifetime));
     }
     for (&stack, &(count, bytes)) in &by_stack {
         for CallLine { path, depth, frame, from } in lines.of(evidence, stack) {
@@ -169,9 +174,18 @@ fn best_calls(evidence: &Evidence<'_>, saved: &[&Lifetime], is_whole: bool) -> V
     let mut calls: Vec<(u64, Below, u64)> = below
         .into_values()
         .filter_map(|below| {
-            let major = below.by_stack.values().filter(|(_, bytes)| *bytes >= below.bytes / MINOR);
-            let counts: Vec<u64> = major.map(|&(count, _)| count).collect();
-            let times = if is_whole { counts.iter().copied().fold(0, gcd) } else { calls_so_far(&counts) };
+            let major: FxHashMap<StackId, u64> = below
+                .by_stack
+                .iter()
+                .filter(|(_, (_, bytes))| *bytes >= below.bytes / MINOR)
+                .map(|(&stack, &(count, _))| (stack, count))
+                .collect();
+            let counts: Vec<u64> = major.values().copied().collect();
+            let most = if is_whole { counts.iter().copied().fold(0, gcd) } else { calls_so_far(&counts) };
+            // Of lines that keep little the order is not asked.
+            let is_much = most > 1 && below.bytes >= bytes / MUCH;
+            let stacks = saved.iter().map(|lifetime| lifetime.stack).filter(|stack| major.contains_key(stack));
+            let times = if is_much { most_in_turn(&stacks.collect::<Vec<_>>(), &major, most) } else { most };
             (times > 1).then(|| (below.bytes - below.bytes / times, below, times))
         })
         .collect();
@@ -294,6 +308,29 @@ impl CallLines {
     }
 }
 
+/// The most calls, a divisor of `most`, of which one after the other makes its blocks, by the stacks of these in order. An encoder of four layers
+/// and a decoder of four have as many blocks of each stack as four models would, but in another order.
+fn most_in_turn<K: Copy + Eq + Hash>(stacks: &[K], counts: &FxHashMap<K, u64>, most: u64) -> u64 {
+    /// Blocks out of turn, one in so many, such as a line has that makes more in some calls than in others.
+    const OUT_OF_TURN: usize = 8;
+    /// More calls are not looked for: a model has fewer layers.
+    const MOST: u64 = 4096;
+    let is_in_turn = |times: u64| {
+        let mut seen: FxHashMap<K, u64> = FxHashMap::default();
+        let mut last = 0;
+        let late = stacks.iter().filter(|&&stack| {
+            let seen = seen.entry(stack).or_default();
+            let call = *seen / (counts[&stack] / times).max(1);
+            *seen += 1;
+            last = last.max(call);
+            call < last
+        });
+        late.count() * OUT_OF_TURN <= stacks.len()
+    };
+    let mut divisors = (2..=most.min(MOST)).rev().filter(|times| most.is_multiple_of(*times));
+    divisors.find(|&times| is_in_turn(times)).unwrap_or(most.min(1))
+}
+
 /// How many calls are over in a forward pass that failed: of the one under way, some blocks are there.
 fn calls_so_far(counts: &[u64]) -> u64 {
     let times = counts.iter().copied().min().unwrap_or(0);
@@ -381,4 +418,30 @@ fn by_call<'a>(lifetimes: &[&'a Lifetime], times: u64) -> Vec<Vec<&'a Lifetime>>
         calls[usize::try_from(call).unwrap_or(last).min(last)].push(lifetime);
     }
     calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of blocks by the letters of their stacks, in order.
+    fn calls(stacks: &str) -> u64 {
+        let stacks: Vec<char> = stacks.chars().collect();
+        let mut counts: FxHashMap<char, u64> = FxHashMap::default();
+        for &stack in &stacks {
+            *counts.entry(stack).or_default() += 1;
+        }
+        let most = counts.values().copied().fold(0, gcd);
+        most_in_turn(&stacks, &counts, most)
+    }
+
+    #[test]
+    fn calls_come_one_after_the_other() {
+        assert_eq!(calls("abcabcabcabc"), 4);
+        assert_eq!(calls("aabaabaab"), 3, "a stack of two blocks a call");
+        assert_eq!(calls("abababcdcdcd"), 1, "an encoder and a decoder of one call");
+        assert_eq!(calls("ababcdcdababcdcd"), 2, "the same, called twice");
+        assert_eq!(calls("abcabcabcabcabcabcacbabc"), 8, "two blocks that change places");
+        assert_eq!(calls(""), 0);
+    }
 }

@@ -84,11 +84,11 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
     let shown = outside.into_iter().map(|(&key, &count)| (kept(key.1, count), Reverse(key), count));
     let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
     // A graph has what several lines of modules save for its backward pass, or much of one: outputs that a list collects are made at one
-    // or two. Of a loss whose backward pass has run, hardly more than the number is left.
+    // or two. Of a loss whose backward pass has run, hardly more than the number is left; but an index is as large as the widest.
     let saved = || inside.iter().filter(|(_, count)| **count % iterations == 0);
     let saved_bytes =
         saved().map(|((_, size), count)| size.saturating_mul(**count as u64)).fold(0, u64::saturating_add);
-    if bytes > NUMBER && saved().count() < MIN_PLACES && saved_bytes < evidence.peak.bytes / LEAST_PART {
+    if bytes >= NUMBER && saved().count() < MIN_PLACES && saved_bytes < evidence.peak.bytes / LEAST_PART {
         return None;
     }
     let held = groups.iter().filter(|(_, count)| **count % iterations == 0);

@@ -1,6 +1,7 @@
 //! Without a backward pass, what was there before the recording is parameters, unless it lies behind all layers and is like none of their
 //! matrices: pages of a cache.
 
+use highwater_snapshot::Block;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Known, LARGE, MIN_FROZEN, WORKSPACES};
@@ -29,10 +30,16 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
     /// what calls return.
     pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> FxHashSet<u64> {
         let mut places = Places::default();
+        let reusing = self.reusing(held);
         for (at, block) in before::by_age(held, &self.memory.regions, ages_by_any_hole).enumerate() {
             if block.size_bytes >= MIN_MATRIX {
+                // What fills memory that was released is younger than its segment.
+                let at = if reusing.contains(&block.row) { held.len() + at } else { at };
                 places.entry(block.size_bytes).or_default().push(at);
             }
+        }
+        for places in places.values_mut() {
+            places.sort_unstable();
         }
         let repeated = repeated(&places);
         if repeated.len() > MOST_SIZES {
@@ -55,6 +62,22 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             is_larger && ((is_one_for_each(group, &layers) && are_half_behind()) || (are_behind() && is_most()))
         });
         found.map(|group| group.0).collect()
+    }
+
+    /// Rows of large blocks that fill memory which was reserved for something else, and released. A model that was moved to the device lies
+    /// as it was made, and one that was converted there left a segment of twice the bytes for each such block: without one, they are
+    /// younger than the model.
+    fn reusing(&self, held: &[Held]) -> FxHashSet<usize> {
+        let is_workspace = |block: &&Block| WORKSPACES.contains(&block.size_bytes);
+        let workspaces: FxHashSet<u64> =
+            self.memory.blocks.iter().filter(is_workspace).map(|block| block.address).collect();
+        let released = self.memory.regions.iter().filter(|region| !workspaces.contains(&region.address));
+        let largest = released.map(|region| region.total_bytes).max().unwrap_or(0);
+        let fresh = before::lie_as_when_made(held, self.memory.ground());
+        let blocks = held.iter().zip(fresh).filter(|(block, is_fresh)| {
+            !is_fresh && block.size_bytes > LARGE && block.size_bytes.saturating_mul(2) > largest
+        });
+        blocks.map(|(block, _)| block.row).collect()
     }
 
     /// Whether a size is that of a model's last matrix: the commonest small parameter has the model's width, and at least half of the calls

@@ -3,9 +3,10 @@
 use highwater_snapshot::StackId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Known, NUMBER, Pairing, WORKSPACES, alloc};
+use super::{Known, LARGE, NUMBER, Pairing, WORKSPACES, alloc};
 use crate::category::case::BEHIND_OUTPUT;
 use crate::category::origin::Origin;
+use crate::lifetime::Lifetime;
 
 /// So many of one size from one place: keys and values of two layers.
 const MIN_BLOCKS: usize = 4;
@@ -95,6 +96,9 @@ impl Pairing {
             let together = rows.chunk_by(is_together).filter(are_there);
             self.caches.extend(together.flatten().copied());
         }
+        if !trains {
+            self.find_beside_model(known, by_place.values().flatten().copied());
+        }
         if !self.keeps_graph && !trains {
             let is_kept = |row: &usize| kept_sizes.contains(&known.lifetimes.rows[*row].requested_bytes);
             let is_reordered = |rows: &Vec<usize>| rows.len() >= MIN_BLOCKS && rows.iter().all(is_kept);
@@ -130,6 +134,27 @@ impl Pairing {
             }
         }
     }
+
+    /// Of what the program makes before several calls of the model and never frees, what is larger than the whole model: a cache of all
+    /// layers in one block, or a set of data.
+    fn find_beside_model<T: Fn(usize) -> Origin>(
+        &mut self,
+        known: &Known<'_, T>,
+        met_by_calls: impl Iterator<Item = usize>,
+    ) {
+        let rows = known.lifetimes.rows.iter().enumerate();
+        let stays = |lifetime: &Lifetime| known.course.freed(lifetime) == known.course.entries;
+        let model = rows
+            .filter(|&(row, lifetime)| matches!((known.told)(row), Origin::Build | Origin::Untold) && stays(lifetime));
+        let model = model.map(|(_, lifetime)| lifetime.requested_bytes).fold(0, u64::saturating_add);
+        let is_beside = |&row: &usize| {
+            let lifetime = &known.lifetimes.rows[row];
+            stays(lifetime) && lifetime.requested_bytes > model.max(LARGE) && !self.caches.contains(&row)
+        };
+        let beside: Vec<usize> = met_by_calls.filter(is_beside).collect();
+        self.beside_model.extend(beside);
+    }
+
     /// Where backward passes were recorded, too: what modules make at one place in calls that save nothing, of one size in each, larger
     /// from call to call, and freed only when the next call has made its own.
     pub(super) fn find_growing<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {

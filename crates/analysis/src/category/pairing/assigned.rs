@@ -1,0 +1,82 @@
+//! Parameters that the program replaces, and gradients that it computes itself and assigns.
+
+use highwater_snapshot::StackId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Known, Pairing, alloc};
+use crate::category::origin::Origin;
+use crate::lifetime::Lifetime;
+
+impl Pairing {
+    /// Blocks from before the recording that outlive the first pass, although it leaves gradients of their size, and are freed later: the
+    /// program replaces them, as it may replace parameters.
+    pub(super) fn find_replaced<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        // What is cleared is a gradient all the same: of another model, or of a pass that had begun.
+        let is_cleared = |lifetime: &Lifetime| known.stacks.clears_gradients(lifetime.stack);
+        let Some(pass) = known.course.passes.first().filter(|_| known.course.frees_tell) else { return };
+        let leaves = |size: u64| {
+            let spans = known.of_size.get(&size).map(|of| &of.spans);
+            spans.is_some_and(|spans| spans.first().is_some_and(|&(alloc, _)| pass.contains(alloc)))
+        };
+        let rows = known.lifetimes.rows[..known.lifetimes.before_recording].iter().enumerate();
+        let replaced = rows.filter(|&(row, lifetime)| {
+            let freed = known.course.freed(lifetime);
+            (known.told)(row) == Origin::Untold
+                && freed < known.course.entries
+                && freed >= pass.end
+                && !is_cleared(lifetime)
+                && leaves(lifetime.requested_bytes)
+        });
+        self.replaced.extend(replaced.map(|(row, _)| row));
+    }
+
+    /// Sizes of which something from before the first pass goes after it, unless as many parameters stay as there are gradients.
+    pub(super) fn find_replaced_sizes<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let Some(pass) = known.course.passes.first() else { return };
+        let mut staying: FxHashMap<u64, usize> = FxHashMap::default();
+        for &row in &self.parameters {
+            *staying.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
+        }
+        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+            let (freed, size) = (known.course.freed(lifetime), lifetime.requested_bytes);
+            let gradients = known.of_size.get(&size).map_or(0, |of| of.gradients);
+            let may_be_parameter = match (known.told)(row) {
+                Origin::Untold => {
+                    self.replaced.contains(&row) && staying.get(&size).is_none_or(|&count| count < gradients)
+                }
+                Origin::Build | Origin::Program => alloc(lifetime) < pass.start,
+                _ => false,
+            };
+            if may_be_parameter && freed >= pass.end && freed < known.course.entries {
+                self.replaced_sizes.insert(size);
+            }
+        }
+    }
+
+    /// Gradients that the program computes and assigns: what it makes right after a backward pass, as large as a parameter, and what
+    /// is freed as gradients are cleared; with whatever the same line makes. Where those from before the recording were cleared so,
+    /// and no pass leaves any of their size, the ones that meet the step are made by the program.
+    pub(super) fn find_assigned<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let course = known.course;
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        let made: Vec<(usize, &Lifetime)> = rows
+            .filter(|&(row, lifetime)| {
+                (known.told)(row) == Origin::Program
+                    && self.is_parameter_size(lifetime.requested_bytes)
+                    && course.is_right_after_pass(alloc(lifetime))
+            })
+            .collect();
+        let line = |lifetime: &Lifetime| (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
+        let is_cleared = |lifetime: &Lifetime| course.clears(course.freed(lifetime));
+        let lines: FxHashSet<(StackId, u64)> =
+            made.iter().filter(|(_, lifetime)| is_cleared(lifetime)).map(|(_, lifetime)| line(lifetime)).collect();
+        let assigned = made.into_iter().filter(|(_, lifetime)| {
+            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
+            let of = known.of_size.get(&lifetime.requested_bytes);
+            let is_missing = lines.is_empty() && of.is_some_and(|of| of.gradients > 0 && of.spans.is_empty());
+            is_cleared(lifetime)
+                || ((is_missing || lines.contains(&line(lifetime))) && course.outlives_next_step(alloc, freed))
+        });
+        self.assigned = assigned.map(|(row, _)| row).collect();
+    }
+}
