@@ -604,6 +604,30 @@ for _ in range(4): torch.ones(1000).pin_memory().cuda(non_blocking=True)
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_backward_pass_ends_when_its_threads_are_at_rest() {
+    // A thread with the name of one of autograd's, which computes for some time where a backward pass takes none.
+    let script = "
+import ctypes, hashlib, threading, torch
+weight = torch.ones(1, device='cuda', requires_grad=True)
+weight.sum().backward()
+ready = threading.Event()
+def work():
+    ctypes.CDLL(None).prctl(15, b'pt_autograd_7', 0, 0, 0)
+    ready.set()
+    hashlib.pbkdf2_hmac('sha256', b'', b'', 60_000)
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+ready.wait()
+weight.sum().backward()
+state = open(f'/proc/self/task/{thread.native_id}/stat').read().rpartition(')')[2].split()[0] if thread.is_alive() else 'S'
+assert state != 'R', state
+";
+    let (status, _, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_checkpoints_stay_in_the_sandbox() {
     let script = "
 import os, torch

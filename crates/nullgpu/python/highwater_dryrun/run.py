@@ -15,7 +15,7 @@ import weakref
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-from highwater_dryrun import core, farewell, importing, notes, padding
+from highwater_dryrun import autograd, core, farewell, importing, notes, padding
 from highwater_dryrun.history import History
 from highwater_dryrun.reads import Places
 from highwater_dryrun.settings import Settings
@@ -33,6 +33,7 @@ def begin(wanted: Settings) -> None:
     torch = sys.modules["torch"]
     history = History(torch)
     padding.decide()
+    autograd.begin(torch)
     followed = None
     if wanted.values:
         from highwater_dryrun import values
