@@ -11,6 +11,8 @@ use serde::Serialize;
 
 use crate::{Document, Format, Version};
 
+mod cause;
+
 /// A dry run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -26,6 +28,9 @@ pub struct DryrunView<'a> {
     /// The exception or signal that ended it; absent if none did.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub error: &'a str,
+    /// Why a run of several ranks failed, if one of them or several are the cause; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<CauseView>,
     /// The steps of the optimizer that made the most.
     pub steps: u64,
     /// How long it ran.
@@ -83,6 +88,16 @@ pub struct CardView {
     pub memory_bytes: u64,
     /// Whether dry runs on this GPU were compared with the real one.
     pub proven: bool,
+}
+
+/// The ranks that made a run fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CauseView {
+    /// Their numbers, ascending.
+    pub ranks: Vec<u32>,
+    /// The cause in words, without a full stop.
+    pub text: String,
 }
 
 /// A process of a further run, which shows the other end of the peak.
@@ -188,6 +203,7 @@ impl<'a> DryrunView<'a> {
             devices,
             ended: main.how,
             error: &main.error,
+            cause: cause::of(outcome),
             steps: main.steps,
             duration_secs: Duration::as_secs_f64(&outcome.duration),
             peak: most.map(|peaks| PeakView {

@@ -411,18 +411,49 @@ struct Wait<'a> {
     looked: Instant,
     pause: Duration,
     told: bool,
+    in_vain: bool,
+}
+
+/// What a thread of this process waits for just now, for a person who wants to know why nothing goes on.
+static WAITED_FOR: Mutex<Option<String>> = Mutex::new(None);
+
+/// What this process waits for, if it waits for another rank.
+pub(crate) fn waited_for() -> Option<String> {
+    locked(&WAITED_FOR).clone()
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        // A rank that fails because of another is asked for the reason later.
+        if !self.in_vain {
+            *locked(&WAITED_FOR) = None;
+        }
+    }
 }
 
 impl<'a> Wait<'a> {
     fn new(directory: &'a Path) -> Self {
         let now = Instant::now();
-        Wait { directory, begun: now, looked: now, pause: LOOK.0, told: false }
+        Wait { directory, begun: now, looked: now, pause: LOOK.0, told: false, in_vain: false }
     }
 
     /// Waits a moment. `alive` fails if it would be in vain; `what` says what is waited for.
     fn look(&mut self, alive: impl FnOnce() -> Result<(), String>, what: impl Fn() -> String) -> Result<(), String> {
+        let looked = self.look_now(alive, what);
+        self.in_vain = looked.is_err();
+        looked
+    }
+
+    fn look_now(
+        &mut self,
+        alive: impl FnOnce() -> Result<(), String>,
+        what: impl Fn() -> String,
+    ) -> Result<(), String> {
         /// After so long a person wants to know.
         const SAID_AFTER: Duration = Duration::from_secs(60);
+        if self.pause == LOOK.0 {
+            *locked(&WAITED_FOR) = Some(what());
+        }
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 3 / 2).min(LOOK.1);
         if self.looked.elapsed() < LOOK_ALIVE {
@@ -433,6 +464,7 @@ impl<'a> Wait<'a> {
             return Err(format!("{}, and this rank waits for {}", text.trim(), what()));
         }
         alive()?;
+        *locked(&WAITED_FOR) = Some(what());
         if self.begun.elapsed() > PATIENCE {
             return Err(format!("waited {} minutes for {}", PATIENCE.as_secs() / 60, what()));
         }

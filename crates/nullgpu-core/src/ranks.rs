@@ -331,6 +331,14 @@ pub extern "C" fn highwater_nullgpu_failure() -> *const c_char {
     failure()
 }
 
+/// What this process waits for, if it waits for another rank: a text that lasts until the process ends, else null.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_waited_for() -> *const c_char {
+    // It is asked once, when the process is about to end.
+    meeting::waited_for().and_then(|text| CString::new(text).ok()).map_or(std::ptr::null(), |text| text.into_raw())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ modules![
     "sitecustomize.py",
     "highwater_dryrun/__init__.py",
     "highwater_dryrun/arguments.py",
+    "highwater_dryrun/autograd.py",
     "highwater_dryrun/compiled.py",
     "highwater_dryrun/core.py",
     "highwater_dryrun/exchange.py",

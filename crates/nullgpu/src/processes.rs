@@ -13,8 +13,8 @@ use crate::enforcement::{self, Enforcement};
 const FAILED: &str = "failed";
 /// Waits this long from look to look.
 const STEP: Duration = Duration::from_millis(20);
-/// Time for the other ranks to fail by themselves, once one has failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(20);
+/// Time for the other ranks to fail by themselves, once one has failed; then they are asked to end, and then ended.
+const AFTER_FAILURE: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(20)];
 /// Time for a program that should have ended, or was asked to, to leave what it has recorded.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
@@ -36,12 +36,24 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Ended {
     /// That of the first that failed, else of the last.
     pub(crate) status: ExitStatus,
+    /// The first that failed, if one did.
+    pub(crate) failure: Option<Failure>,
     /// Whether they were ended because it was time.
     pub(crate) timed_out: bool,
     /// What the kernel held.
     pub(crate) enforcement: Enforcement,
     /// What they have started, and goes on.
     pub(crate) family: Family,
+}
+
+/// The first process that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// Its number among those that were started.
+    pub(crate) number: usize,
+    pub(crate) status: ExitStatus,
+    /// Those that had ended well by then.
+    pub(crate) ended_before: Vec<usize>,
 }
 
 /// The file that says that a process has ended, or needs the others no more; `highwater_dryrun/farewell.py` knows it.
@@ -77,21 +89,23 @@ impl Plan<'_> {
                 }
             }
         }
-        let (status, timed_out) = self.wait(&mut children, &family)?;
-        Ok(Ended { status, timed_out, enforcement, family })
+        let (status, failure, timed_out) = self.wait(&mut children, &family)?;
+        Ok(Ended { status, failure, timed_out, enforcement, family })
     }
 
     /// Waits for all; after the first that fails, or when it is time, the others are given a moment and ended.
-    fn wait(&self, children: &mut [Child], family: &Family) -> io::Result<(ExitStatus, bool)> {
+    fn wait(&self, children: &mut [Child], family: &Family) -> io::Result<(ExitStatus, Option<Failure>, bool)> {
         let mut until = self.until;
         let soon = |until: Option<Instant>, patience: Duration| {
             let soon = Instant::now() + patience;
             Some(until.map_or(soon, |until| until.min(soon)))
         };
-        let mut first_failure = None;
+        let mut first_failure: Option<Failure> = None;
+        let mut ask_at = None;
         let mut timed_out = false;
         let mut asked = false;
         let mut running: BTreeSet<usize> = (0..children.len()).collect();
+        let all = running.clone();
         loop {
             let mut last = None;
             for (number, child) in children.iter_mut().enumerate() {
@@ -105,20 +119,28 @@ impl Plan<'_> {
                     let _ = fs::write(ended_file(self.directory, number), "");
                 }
                 if !status.success() && first_failure.is_none() {
-                    first_failure = Some(status);
-                    until = soon(until, AFTER_FAILURE);
+                    let ended_before = all.difference(&running).copied().filter(|&ended| ended != number).collect();
+                    first_failure = Some(Failure { number, status, ended_before });
+                    ask_at = Some(Instant::now() + AFTER_FAILURE[0]);
+                    until = soon(until, AFTER_FAILURE[1]);
                 }
                 last = Some(status);
             }
-            if let (true, Some(status)) = (running.is_empty(), first_failure.or(last)) {
+            let status = first_failure.as_ref().map(|failure| failure.status).or(last);
+            if let (true, Some(status)) = (running.is_empty(), status) {
                 if asked || timed_out {
                     family.end(children);
                 }
-                return Ok((status, timed_out));
+                return Ok((status, first_failure, timed_out));
             }
             if !asked && self.end.load(Ordering::Relaxed) {
                 asked = true;
                 until = soon(until, GRACE);
+                ask_at = Some(Instant::now());
+            }
+            // One that hangs leaves word of where it was.
+            if ask_at.is_some_and(|at| Instant::now() >= at) {
+                ask_at = None;
                 for &number in &running {
                     interrupt(&children[number]);
                 }

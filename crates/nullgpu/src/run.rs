@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind};
 use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
-use crate::processes::{GRACE, Plan};
+use crate::processes::{self, GRACE, Plan};
 use crate::sandbox::{Sandbox, Writes};
 use crate::{injected, libraries, own_directory};
 
@@ -122,6 +122,12 @@ pub struct Process {
     /// Its position in the code then, if no message names it.
     #[serde(default)]
     pub stack: String,
+    /// The program's innermost line when it ended, as `file:line function`, if no message names it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+    /// The other rank that it waited for when it ended, and the call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waits_for: String,
     /// The steps of the optimizer that made the most.
     pub steps: u64,
     /// Its recording, complete from the first allocation on; empty if it could not be written.
@@ -249,6 +255,8 @@ pub struct Outcome {
     pub unanswered: Unanswered,
     /// How the program ended, as the system says it; of several ranks, the first that failed.
     pub status: ExitStatus,
+    /// The first of several launched ranks that failed.
+    pub failed_rank: Option<FailedRank>,
     /// Whether it had to be ended because it took too long.
     pub timed_out: bool,
     /// How long it ran.
@@ -259,6 +267,28 @@ pub struct Outcome {
     pub asked_to_end: bool,
     /// Why a process could not leave what it recorded, a full disk say.
     pub unwritten: Option<String>,
+}
+
+/// A rank that failed before any other did.
+#[derive(Clone, Debug)]
+pub struct FailedRank {
+    /// Its number.
+    pub rank: u32,
+    /// How its process ended, as the system says it.
+    pub status: ExitStatus,
+    /// The ranks that had ended well by then.
+    pub ended_before: Vec<u32>,
+}
+
+impl From<processes::Failure> for FailedRank {
+    fn from(failure: processes::Failure) -> Self {
+        let rank = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        FailedRank {
+            rank: rank(failure.number),
+            status: failure.status,
+            ended_before: failure.ended_before.into_iter().map(rank).collect(),
+        }
+    }
 }
 
 impl Process {
@@ -317,6 +347,7 @@ impl Run<'_> {
             processes,
             unanswered: unanswered(&trace),
             status: ended.status,
+            failed_rank: ended.failure.filter(|_| matches!(self.ranks, Ranks::Launched(_))).map(FailedRank::from),
             timed_out: ended.timed_out,
             duration,
             writes: sandbox.map(|sandbox| sandbox.writes(ended.enforcement)),

@@ -9,7 +9,7 @@ use highwater_documents::columns::{Options, columns};
 use highwater_documents::dryrun::{CardView, DryrunView, Runs};
 use highwater_documents::{ALL, ExplainView, report};
 use highwater_nullgpu::alike::Kind;
-use highwater_nullgpu::run::{Outcome, Unanswered};
+use highwater_nullgpu::run::{FailedRank, Outcome, Unanswered};
 use highwater_nullgpu::sandbox::Writes;
 use highwater_testkit::{recording, testdata};
 use jsonschema::Validator;
@@ -131,6 +131,7 @@ fn dryrun() -> Value {
         processes: vec![serde_json::from_value(note).expect("a note as `highwater_dryrun/notes.py` writes it")],
         unanswered: Unanswered { guessed: vec!["cublasLtMatmul".to_owned()], unanswered: vec![] },
         status: std::process::ExitStatus::default(),
+        failed_rank: Some(FailedRank { rank: 1, status: std::process::ExitStatus::default(), ended_before: vec![] }),
         timed_out: false,
         duration: std::time::Duration::from_secs(3),
         writes: Some(Writes::default()),

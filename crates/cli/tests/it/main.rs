@@ -6,6 +6,7 @@ mod diff;
 mod docs;
 mod dryrun;
 mod dryrun_faults;
+mod dryrun_ranks;
 mod environment;
 mod estimate;
 mod explain;

@@ -22,8 +22,8 @@ _WITHOUT_CUPY = (
 def begin() -> None:
     """Gets ready, at the start of a process."""
     wanted = settings.get()
-    if wanted.launched_ranks > 1:
-        farewell.begin()
+    if not wanted.imagined_ranks:
+        farewell.begin(wanted.launched_ranks > 1)
     importing.after("torch", lambda _: _begin_with_torch(wanted))
     importing.refuse("cupy", _WITHOUT_CUPY)
     # It checks NVIDIA's libraries for itself, and would complain before it does the same.

@@ -33,6 +33,7 @@ def library() -> ctypes.CDLL:
         ("wait_for_results", ctypes.c_int, [number, number]),
         ("wait_at", ctypes.c_int, [size, size]),
         ("failure", ctypes.c_char_p, []),
+        ("waited_for", ctypes.c_char_p, []),
         ("timing_decides", ctypes.c_int, []),
         ("read_python", None, [ctypes.c_int]),
         ("driver", ctypes.c_char_p, []),

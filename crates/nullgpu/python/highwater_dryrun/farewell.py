@@ -20,11 +20,24 @@ _stores: "list[Any]" = []
 """Those that this process has for others. A program that leaves its process group lets go of them."""
 
 
-def begin() -> None:
-    """Keeps the stores of this process, once the program imports :mod:`torch.distributed`, and waits at its end."""
-    # The first that is registered is the last that is called.
-    atexit.register(_at_exit, os.getpid())
-    importing.after("torch.distributed.distributed_c10d", _keep_stores)
+_found: "list[tuple[int, int]]" = []
+"""The rank and the number of ranks with which this process met the others, once it has."""
+
+
+def found() -> "tuple[int, int] | None":
+    """Its rank and their number, also where the program has told its processes itself."""
+    return _found[0] if _found else None
+
+
+def begin(keeps_stores: bool) -> None:
+    """Notes this process's rank, once the program imports :mod:`torch.distributed`.
+
+    With ``keeps_stores``, its stores are kept, and it waits at its end.
+    """
+    if keeps_stores:
+        # The first that is registered is the last that is called.
+        atexit.register(_at_exit, os.getpid())
+    importing.after("torch.distributed.distributed_c10d", lambda module: _watch(module, keeps_stores))
 
 
 def wait_for_others() -> None:
@@ -45,12 +58,14 @@ def _at_exit(process: int) -> None:
         wait_for_others()
 
 
-def _keep_stores(module: Any) -> None:
+def _watch(module: Any, keeps_stores: bool) -> None:
     meet = module.rendezvous
 
     def rendezvous(*arguments: Any, **options: Any) -> "Iterator[tuple[Any, int, int]]":
         for store, rank, size in meet(*arguments, **options):
-            if rank == 0 and size > 1:
+            if not _found and size > 1:
+                _found.append((rank, size))
+            if keeps_stores and rank == 0 and size > 1:
                 _stores.append(store)
             yield store, rank, size
 

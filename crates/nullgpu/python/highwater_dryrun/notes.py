@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from highwater_dryrun import core, ranks
+from highwater_dryrun import core, farewell, ranks
 
 _ROOM_BYTES = 4096
 """Of the file for word to the parent: ``Room`` in crates/nullgpu."""
@@ -62,11 +62,12 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
                     "num_ooms": stats.get("num_ooms", 0),
                 }
             )
+    rank, size = farewell.found() or (_number("RANK"), _number("WORLD_SIZE"))
     note = {
         "pid": os.getpid(),
         "arguments": sys.argv,
-        "rank": _number("RANK"),
-        "world_size": _number("WORLD_SIZE"),
+        "rank": rank,
+        "world_size": size,
         "groups": ranks.groups(),
         "torch": str(torch.__version__),
         "devices": devices,

@@ -26,6 +26,16 @@ class Places:
             frame = frame.f_back
         return None
 
+    def of_error(self, error: BaseException) -> "str | None":
+        """The innermost such line of those that an error has left."""
+        place, trace = None, error.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if not code.co_filename.startswith(self._ours):
+                place = f"{_short(code.co_filename)}:{trace.tb_lineno} {code.co_name}"
+            trace = trace.tb_next
+        return place
+
 
 class Modules:
     """The program's modules, numbered as they are first met, and the steps that its optimizers have done."""

@@ -15,8 +15,9 @@ import weakref
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-from highwater_dryrun import core, farewell, importing, notes, padding
+from highwater_dryrun import autograd, core, farewell, importing, notes, padding
 from highwater_dryrun.history import History
+from highwater_dryrun.reads import Places
 from highwater_dryrun.settings import Settings
 
 _TIMED_OUT = 124
@@ -32,6 +33,7 @@ def begin(wanted: Settings) -> None:
     torch = sys.modules["torch"]
     history = History(torch)
     padding.decide()
+    autograd.begin(torch)
     followed = None
     if wanted.values:
         from highwater_dryrun import values
@@ -125,19 +127,21 @@ class _Run:
     def _crashed(self, number: int, last: str) -> None:
         name = signal.Signals(number).name
         error = f"{name} after a call of `{last}`" if last else name
-        self._write("crash", error=error, stack=_stack(sys._getframe()))
+        self._write("crash", error=error, at=sys._getframe())
 
     def _wait(self) -> None:
         deadline = self._wanted.deadline or 0.0
         while (left := deadline - time.time()) > 0:
             time.sleep(min(left, 1.0))
-        where = sys._current_frames().get(threading.main_thread().ident or 0)
-        self._leave("timeout", _TIMED_OUT, stack=_stack(where))
+        self._leave("timeout", _TIMED_OUT, at=sys._current_frames().get(threading.main_thread().ident or 0))
 
     def _exits(self) -> None:
-        error = self._error or getattr(sys, "last_value", None)
+        # A process that the program has started tells its starter of an error, and nobody else.
+        error = self._error or getattr(sys, "last_value", None) or sys.exc_info()[1]
+        if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code and error.__context__:
+            error = error.__context__
         if isinstance(error, KeyboardInterrupt):
-            self._write("interrupted")
+            self._write("interrupted", place=Places(self._torch).of_error(error))
         elif error is not None and not (isinstance(error, SystemExit) and error.code in (0, None)):
             text = "".join(traceback.format_exception_only(type(error), error)).strip()
             self._write("oom" if self._is_out_of_memory(error) else "error", error=text)
@@ -152,9 +156,9 @@ class _Run:
             error = error.__cause__ or error.__context__
         return False
 
-    def _leave(self, how: str, status: int, stack: str = "") -> None:
+    def _leave(self, how: str, status: int, at: "FrameType | None" = None) -> None:
         """Ends the process here and now: what the program would do in `finally` is not run."""
-        self._write(how, stack=stack)
+        self._write(how, at=at)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -166,8 +170,11 @@ class _Run:
             farewell.wait_for_others()
         os._exit(status)
 
-    def _write(self, how: str, error: str = "", stack: str = "") -> None:
-        """Leaves a snapshot and a note, once; a forked child has nothing of its own to leave."""
+    def _write(self, how: str, error: str = "", at: "FrameType | None" = None, place: "str | None" = None) -> None:
+        """Leaves a snapshot and a note, once; a forked child has nothing of its own to leave.
+
+        ``at`` is where the program was, if no message says so; ``place`` is its own line of that.
+        """
         if os.getpid() != self._process or not self._ending.acquire(blocking=False):
             return
         with self._unwatched():
@@ -176,7 +183,9 @@ class _Run:
                 self._wanted.directory,
                 how=how,
                 error=error,
-                stack=stack,
+                stack="" if at is None else _stack(at),
+                place=place or Places(self._torch).innermost(at) or "",
+                waits_for=(core.library().highwater_nullgpu_waited_for() or b"").decode(errors="replace"),
                 snapshot=snapshot,
                 steps=self._done_steps,
                 failed=self._failed,

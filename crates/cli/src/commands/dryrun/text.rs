@@ -28,6 +28,7 @@ const LISTED: usize = 8;
 pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
     let Some(main) = view.processes.first() else { return Ok(()) };
     paragraph(out, &headline(view, main))?;
+    write_cause(out, view, main)?;
     write_end(out, view, main)?;
     write_addresses(out, view)?;
     write_timing(out, view, main)?;
@@ -74,7 +75,11 @@ fn headline(view: &DryrunView<'_>, main: &Process) -> String {
         printable(&script),
         view.card.name,
         size(view.card.memory_bytes),
-        ended(main.how),
+        match &view.cause {
+            // The other ranks decide how the run went.
+            Some(_) if matches!(main.how, Ending::Exit | Ending::Steps) => "failed",
+            _ => ended(main.how),
+        },
         counted(usize::try_from(main.steps).unwrap_or(usize::MAX), "optimizer step", "optimizer steps"),
         view.duration_secs,
         printable(&main.torch),
@@ -92,6 +97,20 @@ fn ended(how: Ending) -> &'static str {
         Ending::Crash => "crashed",
         Ending::Interrupted => "was interrupted",
     }
+}
+
+/// Which of several ranks made the run fail.
+fn write_cause(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
+    let Some(cause) = &view.cause else { return Ok(()) };
+    // What it died of is said below.
+    if cause.ranks.iter().map(|&rank| Some(rank)).eq([main.rank]) && !main.error.is_empty() {
+        return Ok(());
+    }
+    let mut text = printable(&cause.text).into_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    paragraph(out, &format!("{text}."))
 }
 
 /// What the script died of, where it is not told by itself.
@@ -320,12 +339,13 @@ fn ranges(ranks: &[u32]) -> String {
 /// The errors of the other processes, and the line at which each was that took too long: one of them is the cause.
 fn write_ends(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
     for process in view.processes.iter().skip(1) {
-        let line = process.stack.lines().rev().find(|line| line.trim_start().starts_with("File "));
-        let end = match (process.how, line) {
-            (Ending::Error | Ending::Crash, _) if !process.error.is_empty() => {
+        let end = match process.how {
+            Ending::Error | Ending::Crash if !process.error.is_empty() => {
                 format!("ended by {}", printable(&process.error))
             }
-            (Ending::Timeout, Some(line)) => format!("was at {}", printable(line.trim())),
+            Ending::Timeout | Ending::Interrupted if !process.place.is_empty() => {
+                format!("was at {}", printable(&process.place))
+            }
             _ => continue,
         };
         item(out, &format!("{} {end}", super::name_of(process)))?;

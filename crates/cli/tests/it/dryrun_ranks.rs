@@ -1,0 +1,271 @@
+//! `highwater dryrun` of several ranks: what they tell each other, and what is said if one of them fails. As in `dryrun`, a PyTorch is
+//! needed.
+
+use crate::dryrun::{refused, with_torch};
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_tell_each_other_small_values() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+number = torch.tensor([7 if rank == 0 else -1, 2], device='cuda')
+dist.broadcast(number, 0)
+assert number.tolist() == [7, 2], number.tolist()
+unknown = torch.randn(3, device='cuda')
+dist.broadcast(unknown, src=0)
+assert unknown.tolist() == [0, 0, 0]
+told = [{'names': ['a'] * 50}] if rank == 0 else [None]
+dist.broadcast_object_list(told, src=0)
+assert told[0]['names'][3] == 'a', told
+group = dist.new_group([0, 1])
+number = torch.tensor([rank], device='cuda')
+dist.broadcast(number, 1, group=group)
+assert number.item() == 1
+first = dist.new_group([0])
+number = torch.tensor([rank], device='cuda')
+dist.broadcast(number, 0, group=first)
+assert number.item() == rank, 'who is not in the group hears nothing'
+dist.destroy_process_group()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_are_launched_or_imagined() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(512, 512).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.randn(8, 512, device='cuda')).sum().backward()
+    optimizer.step()
+assert dist.get_world_size() == world == 2
+dist.barrier()
+dist.destroy_process_group()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    let ranks: Vec<_> =
+        answer["processes"].as_array().unwrap().iter().map(|process| process["rank"].as_u64()).collect();
+    assert_eq!(ranks, [Some(0), Some(1)]);
+    let peak = answer["peak"]["requested_bytes"].clone();
+    let (status, answer, err) = with_torch(script, &["--imagine-ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!((answer["processes"].as_array().unwrap().len(), &answer["peak"]["requested_bytes"]), (1, &peak));
+    assert!(answer["kinds"].is_null(), "only one rank was wanted");
+
+    // Two stages, whose ranks are alike.
+    let script = "
+import os, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
+dist.init_process_group('nccl')
+stage = init_device_mesh('cuda', (2, 4), mesh_dim_names=('stage', 'copy'))['stage'].get_local_rank()
+torch.nn.Linear(512, 1024 * (1 + stage)).cuda()(torch.randn(8, 512, device='cuda')).sum().backward()
+";
+    let (status, answer, err) = with_torch(script, &["--imagine-ranks", "8", "--ranks", "all"]);
+    assert_eq!(status, 0, "{err}");
+    let kinds = answer["kinds"].as_array().unwrap();
+    let ranks: Vec<_> = kinds.iter().map(|kind| (kind["ranks"].clone(), kind["process"]["rank"].clone())).collect();
+    assert_eq!(
+        ranks,
+        [([0, 1, 2, 3].as_slice().into(), 0.into()), ([4, 5, 6, 7].as_slice().into(), 4.into())],
+        "{err}"
+    );
+    assert_eq!(err.matches("highwater: running rank").count(), 3, "{err}");
+
+    // A rank that ends before it uses the GPU leaves nothing, and is no success.
+    let script = "
+import os, sys, torch
+if os.environ['RANK'] == '3': sys.exit('no data')
+torch.ones(1 << 20, device='cuda')
+";
+    let (status, answer, err) = with_torch(script, &["--imagine-ranks", "4", "--ranks", "all"]);
+    assert_eq!(status, 2, "{err}");
+    let kinds = answer["kinds"].as_array().unwrap();
+    assert_eq!(kinds.iter().filter(|kind| kind["process"].is_null()).count(), 1, "{err}");
+}
+
+#[test]
+fn ranks_of_each_kind_are_those_imagined() {
+    for (options, hint) in [
+        (["--ranks", "all", "--steps", "1"], "give `--imagine-ranks N`"),
+        (["--ranks", "2", "--imagine-ranks", "4"], "`--ranks all` with `--imagine-ranks N`"),
+    ] {
+        let err = refused(&[options.as_slice(), &["there.py"]].concat());
+        assert!(err.contains(hint), "{err}");
+    }
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_carry_small_values() {
+    let script = "
+import os, torch, torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce
+rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+device = torch.device('cuda', rank)
+torch.cuda.set_device(device)
+dist.init_process_group('nccl', device_id=device)
+own = torch.tensor([rank + 1, 10 * (rank + 1)], device=device)
+def reduced(how):
+    copy = own.clone()
+    dist.all_reduce(copy, op=how)
+    return copy.tolist()
+assert reduced(dist.ReduceOp.SUM) == [3, 30] and reduced(dist.ReduceOp.PRODUCT) == [2, 200]
+assert reduced(dist.ReduceOp.MIN) == [1, 10] and reduced(dist.ReduceOp.MAX) == [2, 20]
+parts = [torch.empty_like(own) for _ in range(world)]
+dist.all_gather(parts, own)
+assert [part.tolist() for part in parts] == [[1, 10], [2, 20]]
+part = torch.empty(2, dtype=own.dtype, device=device)
+dist.reduce_scatter(part, [own * (to + 1) for to in range(world)])
+assert part.tolist() == [3 * (rank + 1), 30 * (rank + 1)]
+sizes = torch.tensor([1 + rank, 3], device=device)
+others = torch.empty_like(sizes)
+dist.all_to_all_single(others, sizes)
+assert others.tolist() == ([1, 2] if rank == 0 else [3, 3])
+rows = torch.empty(int(others.sum()), dtype=torch.int64, device=device)
+dist.all_to_all_single(rows, torch.full((int(sizes.sum()),), rank, device=device), others.tolist(), sizes.tolist())
+assert rows.tolist() == [0] * int(others[0]) + [1] * int(others[1])
+next_one = torch.zeros(1, dtype=torch.int64, device=device)
+sent = torch.tensor([rank], device=device)
+for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, 1 - rank), dist.P2POp(dist.irecv, next_one, 1 - rank)]):
+    work.wait()
+assert next_one.item() == 1 - rank
+objects = [None] * world
+dist.all_gather_object(objects, {'rank': rank, 'text': 'x' * (100 * rank)})
+assert objects == [{'rank': 0, 'text': ''}, {'rank': 1, 'text': 'x' * 100}]
+assert all_reduce(own, 'sum', [0, 1]).tolist() == [3, 30]
+dist.barrier()
+dist.destroy_process_group()
+";
+    let (status, _, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_in_different_orders_are_named_with_both_lines() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+data = torch.ones(1 << 20, device='cuda')
+if rank == 0:
+    dist.all_reduce(data)
+else:
+    dist.broadcast(data, 0)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert!(
+        error.contains("`all_reduce` at script.py:8") && error.contains("`broadcast` at script.py:10"),
+        "{error} {err}"
+    );
+    assert_eq!(status, 2);
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_find_the_first_one_also_when_it_is_done() {
+    let script = "
+import os, time, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+torch.ones(1, device='cuda')
+while rank and not os.path.exists('done'): time.sleep(0.01)
+if rank: time.sleep(2)
+dist.distributed_c10d._get_default_store().set(f'late {rank}', 'yes')
+dist.destroy_process_group()
+open('done', 'w').close()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+    // One that fails ends the others, which name it, and where they waited for it.
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+dist.barrier()
+if rank == 1: os._exit(7)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert!(status == 2 && error.contains("rank 1") && error.contains("`all_reduce` at script.py:8"), "{error} {err}");
+    assert_eq!(answer["cause"]["ranks"], serde_json::json!([1]), "{}", answer["cause"]);
+    assert!(answer["cause"]["text"].as_str().unwrap().starts_with("rank 1 failed first: "), "{}", answer["cause"]);
+    // One that fails ends the run, though it has what the other waits for, and the other says where it was.
+    let script = "
+import os, time, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.ones(1, device='cuda')
+dist.init_process_group('nccl')
+if rank == 0: raise ValueError('no luck')
+time.sleep(1000)
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!((status, &answer["error"]), (2, &"ValueError: no luck".into()), "{err}");
+    assert_eq!(answer["cause"]["text"], "rank 0 failed first: ValueError: no luck");
+    assert_eq!(answer["processes"][1]["place"], "script.py:7 <module>");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_rank_that_hangs_is_named_with_its_line() {
+    // The clock is put forward once rank 0 has waited for some time.
+    let script = "
+import os, sys, threading, time, torch, torch.distributed as dist
+rank, main, looks = int(os.environ['RANK']), threading.main_thread().ident, []
+torch.cuda.set_device(rank)
+dist.init_process_group('nccl')
+dist.barrier()
+def now():
+    if rank == 0 and sys._current_frames()[main].f_code.co_name == '_wait_for':
+        looks.append(1)
+        if len(looks) > 1: open('waits', 'w').close()
+    return 1e12 if os.path.exists('waits') else 0
+time.time = now
+if rank == 1:
+    while True: time.sleep(1)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2", "--timeout", "10m"]);
+    assert_eq!((status, &answer["ended"]), (2, &"timeout".into()), "{err}");
+    assert_eq!(
+        answer["cause"],
+        serde_json::json!({
+            "ranks": [1],
+            "text": "rank 1 hung at script.py:14 <module>; rank 0 waited for rank 1 in `all_reduce` at script.py:15 <module>",
+        }),
+        "{err}"
+    );
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_processes_that_the_script_starts_leave_their_own_error() {
+    let script = "
+import torch
+def work(number):
+    torch.ones(1, device='cuda')
+    raise ValueError('no luck')
+if __name__ == '__main__': torch.multiprocessing.spawn(work, nprocs=1)
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!((status, &answer["error"]), (2, &"ValueError: no luck".into()), "{err}");
+}
