@@ -9,7 +9,8 @@ use crate::run::{command, run, run_with};
 
 /// A pickle of an empty list of segments behind 80 MiB that leave nothing behind, packed a thousand times.
 fn bomb() -> Vec<u8> {
-    gzip(&[b"\x80\x04", &b"N0".repeat(40 << 20)[..], b"]."].concat())
+    const BYTES: u32 = 80 << 20;
+    gzip(&[b"\x80\x04B", &BYTES.to_le_bytes()[..], vec![0; BYTES as usize].as_slice(), b"0]."].concat())
 }
 
 #[test]
