@@ -41,7 +41,7 @@ build: ui
 	$(CARGO) build --release --locked --bin highwater
 
 # The viewer's page and the calculator in ui/dist, which the binary embeds: 10 s with its packages, else 1 s; the calculator's
-# WebAssembly takes 30 s of processor time from nothing.
+# WebAssembly takes 30 s of processor time from nothing. There the width of a pointer is another, and Clippy says other things.
 ui: ui/dist/app.js ui/dist/calculator.html
 
 ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell find ui/src ui/public -type f)
@@ -55,7 +55,7 @@ ui/dist/calculator.html: ui/dist/app.js ui/pack-calculator.mjs Cargo.lock \
 		$(shell find crates/estimate-web crates/documents crates/serve crates/estimate crates/allocator crates/driver -path '*/src/*.rs' -o -name Cargo.toml)
 	@test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))" || rustup target add $(WASM_TARGET) || true
 	@if test -d "$$(rustc --print target-libdir --target $(WASM_TARGET))"; then \
-		$(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \
+		RUSTC_WORKSPACE_WRAPPER= $(CARGO) build --locked --profile web --target $(WASM_TARGET) --package highwater-estimate-web --lib && \
 		cd ui && $(NPM) run build:calculator -- "$(abspath $(WASM))"; \
 	else \
 		$(call skip,the calculator of `highwater estimate --web`: it needs the target $(WASM_TARGET) of Rust); \
@@ -151,11 +151,13 @@ check: tools formatting
 # others use.
 #
 # Clippy is the compiler of our crates, so that one build is both checked and run: `cargo clippy` would check every dependency apart from
-# the build. Incremental compilation pays at the second build of a crate; here each is built once.
+# the build. Incremental compilation pays at the second build of a crate; here each is built once. A test that fails names its line without
+# debug information.
 CLIPPY = $(shell rustc --print sysroot)/bin/clippy-driver
 test lints: export RUSTC_WORKSPACE_WRAPPER = $(CLIPPY)
 test lints: export CLIPPY_ARGS = --deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 test lints: export CARGO_INCREMENTAL := 0
+test lints: export CARGO_PROFILE_DEV_DEBUG := 0
 test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints doctests downloads-end browser python \
 		workflows torch few-mutations tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
