@@ -147,7 +147,7 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test -- --changed $(BASE) --passWithNoTests)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing MINUTES minutes on two cores: 5 s up to `licences`; then `lints` builds everything, which the
+# Every check, the fast ones first. From nothing 21 minutes on two slow cores: 5 s up to `licences`; then `lints` builds everything, which the
 # others use.
 #
 # Clippy is the compiler of our crates, so that one build is both checked and run: `cargo clippy` would check every dependency apart from
