@@ -14,7 +14,9 @@ pub(super) fn of(outcome: &Outcome) -> Option<CauseView> {
     let ranks: Vec<(u32, &Process)> =
         outcome.processes.iter().filter_map(|process| Some((process.rank?, process))).collect();
     let first = outcome.failed_rank.as_ref();
-    first.is_none_or(|first| waited(first, &ranks)).then(|| hung(&ranks)).flatten().or_else(|| failed(first?, &ranks))
+    let late = first.and_then(|first| late(first, &ranks));
+    let hung = || first.is_none_or(|first| waited(first, &ranks)).then(|| hung(&ranks)).flatten();
+    late.or_else(hung).or_else(|| failed(first?, &ranks))
 }
 
 /// Whether the first that failed did so because it was time, or another rank kept it waiting.
@@ -25,9 +27,33 @@ fn waited(first: &FailedRank, ranks: &[(u32, &Process)]) -> bool {
     })
 }
 
+fn is_late(process: &Process) -> bool {
+    matches!(process.how, Ending::Timeout | Ending::Interrupted)
+}
+
+/// Those that were still at work when it was time to end, while the first that failed had done its own and waited for them to end.
+fn late(first: &FailedRank, ranks: &[(u32, &Process)]) -> Option<CauseView> {
+    let is_done = |process: &Process| matches!(process.how, Ending::Exit | Ending::Steps);
+    let waits = ranks.iter().any(|(rank, process)| *rank == first.rank && is_done(process));
+    let late: Vec<&(u32, &Process)> = ranks.iter().filter(|(_, process)| is_late(process)).collect();
+    (waits && !late.is_empty()).then(|| CauseView {
+        ranks: late.iter().map(|(rank, _)| *rank).collect(),
+        text: format!("{}rank {} had ended", each(&late, "was still running"), first.rank),
+    })
+}
+
+/// Where each of these was, with a semicolon behind it.
+fn each(ranks: &[&(u32, &Process)], verb: &str) -> String {
+    let mut text = String::new();
+    for (rank, process) in ranks.iter().take(NAMED) {
+        let place = if process.place.is_empty() { String::new() } else { format!(" at {}", process.place) };
+        let _ = write!(text, "rank {rank} {verb}{place}; ");
+    }
+    text
+}
+
 /// One that others waited for when it was time to end, while it waited for nobody; or ranks that waited for each other.
 fn hung(ranks: &[(u32, &Process)]) -> Option<CauseView> {
-    let is_late = |process: &Process| matches!(process.how, Ending::Timeout | Ending::Interrupted);
     let waiting: Vec<&(u32, &Process)> = ranks.iter().filter(|(_, process)| !process.waits_for.is_empty()).collect();
     let (first, waits) = waiting.first().map(|(rank, process)| (rank, &process.waits_for))?;
     let idle: Vec<&(u32, &Process)> =
@@ -42,12 +68,7 @@ fn hung(ranks: &[(u32, &Process)]) -> Option<CauseView> {
             text: format!("the ranks waited for each other: {}", words.collect::<Vec<_>>().join("; ")),
         });
     }
-    let mut text = String::new();
-    for (rank, process) in idle.iter().take(NAMED) {
-        let place = if process.place.is_empty() { String::new() } else { format!(" at {}", process.place) };
-        let _ = write!(text, "rank {rank} hung{place}; ");
-    }
-    let _ = write!(text, "rank {first} waited for {waits}");
+    let text = format!("{}rank {first} waited for {waits}", each(&idle, "hung"));
     Some(CauseView { ranks: idle.iter().map(|(rank, _)| *rank).collect(), text })
 }
 
@@ -127,6 +148,15 @@ mod tests {
         let cause = hung(&[(0, &waiting), (1, &back)]).unwrap();
         assert!(cause.text.starts_with("the ranks waited for each other: rank 0 for rank 1 in"), "{}", cause.text);
         assert_eq!(hung(&[(0, &idle)]), None, "a run that only took too long");
+
+        // A rank at its end waits for the others, in no call of its own, until it is time.
+        let done = process("exit", "", "", "");
+        let cause = late(&first(0, 124 << 8, &[]), &[(0, &done), (1, &idle)]).unwrap();
+        assert_eq!(
+            (cause.ranks, cause.text.as_str()),
+            (vec![1], "rank 1 was still running at a.py:9 work; rank 0 had ended")
+        );
+        assert_eq!(late(&first(0, 256, &[]), &[(0, &done), (1, &done)]), None);
 
         // A rank that fails because of another fails first, if the other hangs, but not if the other failed.
         let gave_up = process("error", "waited 10 minutes for rank 1", "", &waits(1));
