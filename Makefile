@@ -41,7 +41,8 @@ build: ui
 	$(CARGO) build --release --locked --bin highwater
 
 # The viewer's page and the calculator in ui/dist, which the binary embeds: 10 s with its packages, else 1 s; the calculator's
-# WebAssembly takes 30 s of processor time from nothing. There the width of a pointer is another, and Clippy says other things.
+# WebAssembly takes 30 s of processor time from nothing. It is not linted: pointers are narrower
+# there, so a lint that is expected elsewhere does not apply.
 ui: ui/dist/app.js ui/dist/calculator.html
 
 ui/dist/app.js: ui/node_modules/.package-lock.json ui/vite.config.ts $(shell find ui/src ui/public -type f)
@@ -241,7 +242,8 @@ page: ui
 	cd ui && $(NPM) run check
 	cd ui && $(NPM) test
 
-# The page in Chromium, served by the debug binary, and the calculator's arithmetic beside the program's: two minutes, twice that without the headless shell.
+# The page in Chromium, served by the debug binary, and the calculator's arithmetic beside the program's: two minutes, and about four
+# without the headless shell.
 browser: ui
 	$(CARGO) $(BUILD)
 	cd ui && $(NPM) run e2e

@@ -484,6 +484,9 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     Some(less(situation.purpose, missing(situation)))
 }
 
+/// The detail of a step that makes something smaller, for an error that names no sizes.
+pub(super) const WITHOUT_NUMBERS: &str = "the error has no numbers, so it does not show by how much";
+
 /// The step that reduces the need for memory, by the work that the program was doing.
 pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
     let step = |id, title: &str| Step::new(id, title, detail);

@@ -671,7 +671,7 @@ fn torch_memory_outside_pytorch_is_that_of_an_h100() {
 
 #[test]
 #[ignore = "takes a minute, part of `make nightly`; needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
-fn nightly_memory_that_the_allocator_has_not_is_that_of_an_h100() {
+fn nightly_memory_of_the_driver_is_that_of_an_h100() {
     memory_outside_is_that_of_an_h100(&["plain", "streams", "graphs", "extension", "pinned", "pool", "nccl"]);
 }
 

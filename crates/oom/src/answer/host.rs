@@ -494,13 +494,13 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 
 /// A launcher ends the others after one has ended without an error, while something fills the host.
 fn launcher(found: &Found) -> (Diagnosis, Vec<Step>) {
-    let while_ = if found.surroundings.is_loading_shards {
+    let when = if found.surroundings.is_loading_shards {
         "while it loaded a checkpoint, which each process holds in the host's memory"
     } else {
         "while a part of the training state was in the host's memory"
     };
     let text = format!(
-        "DeepSpeed's launcher ended its processes because one had ended without an error of its own, {while_}: most likely the host ran out \
+        "DeepSpeed's launcher ended its processes because one had ended without an error of its own, {when}: most likely the host ran out \
          of memory and the system killed that process; the line with its exit code is missing (-9 is such a kill)"
     );
     let first = if found.surroundings.is_loading_shards { load_in_parts() } else { offload_less() };

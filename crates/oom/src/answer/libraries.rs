@@ -10,7 +10,7 @@ use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
 use crate::log::{Event, Found, Side};
 use crate::program::Program;
-use crate::steps::{Step, less, of_comfyui};
+use crate::steps::{Step, WITHOUT_NUMBERS, less, of_comfyui};
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -122,11 +122,7 @@ pub(super) fn margin(why: &str) -> Step {
 }
 
 pub(super) fn shrink() -> Step {
-    Step::new(
-        "shrink",
-        "reduce the memory that PyTorch needs: a smaller batch or shorter sequences",
-        "the error has no numbers, so it does not show by how much",
-    )
+    Step::new("shrink", "reduce the memory that PyTorch needs: a smaller batch or shorter sequences", WITHOUT_NUMBERS)
 }
 
 fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
@@ -142,8 +138,7 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         event.origin
     );
     // The GPU is full, whoever asks last: what the program needs comes before what its allocator keeps.
-    let unknown = "the error has no numbers, so it does not show by how much";
-    let first = event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), unknown.to_owned()));
+    let first = event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), WITHOUT_NUMBERS.to_owned()));
     let mut steps = vec![
         first,
         margin("PyTorch's cached memory counts as used for the library"),
@@ -362,7 +357,7 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     }
     let text = "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why";
     let shrink = match event.asked.purpose {
-        Some(purpose) => less(Some(purpose), "the error has no numbers, so it does not show by how much".to_owned()),
+        Some(purpose) => less(Some(purpose), WITHOUT_NUMBERS.to_owned()),
         None => shrink(),
     };
     let whole = Step::new(

@@ -24,7 +24,7 @@ use super::engine::EngineLog;
 use super::log::{AskedAt, Event, Found, Purpose, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, less, of_comfyui, of_webui, record_a_snapshot, sort, steps};
+use super::steps::{Step, WITHOUT_NUMBERS, less, of_comfyui, of_webui, record_a_snapshot, sort, steps};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,10 +148,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui(situation.is_forge) });
         } else if situation.kind == Kind::Driver && found.groups.first().is_some_and(|group| group.asked.own.is_some())
         {
-            let unknown = "the error has no numbers, so it does not show by how much";
             // What the program was doing comes before a look at others.
             let known = situation.purpose.is_some_and(|purpose| purpose != Purpose::Gather);
-            steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, unknown.to_owned()));
+            steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, WITHOUT_NUMBERS.to_owned()));
             steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
