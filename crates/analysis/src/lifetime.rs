@@ -162,13 +162,14 @@ enum Slot {
 
 impl<'a> Pairing<'a> {
     fn new(entries: &'a EntryTable, device: u32) -> Self {
+        let actions = entries.actions();
         Self {
             entries,
-            actions: entries.actions(),
+            actions,
             addresses: entries.addresses(),
             sizes: entries.sizes_bytes(),
             device,
-            traced: Vec::with_capacity(entries.len() / 3),
+            traced: Vec::with_capacity(actions.iter().filter(|&&action| action == Action::ALLOC).count()),
             before: Vec::new(),
             open: HashMap::default(),
             unrecorded_ends: Vec::new(),
