@@ -32,8 +32,11 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray dry-runs \
-	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers engines site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser
+	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers engines site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser while-compiling while-testing
+# One target after the other, but for those that `make test` runs at once.
+ifndef MAY_RUN_AT_ONCE
 .NOTPARALLEL:
+endif
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
 # and the calculator's WebAssembly among it.
@@ -159,9 +162,15 @@ test lints: export RUSTC_WORKSPACE_WRAPPER = $(CLIPPY)
 test lints: export CLIPPY_ARGS = --deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 test lints: export CARGO_INCREMENTAL := 0
 test lints: export CARGO_PROFILE_DEV_DEBUG := 0
-test: summary-begins downloads-begin tools formatting scripts recipes licences page packages lints doctests downloads-end browser python \
-		workflows torch few-mutations tests
+test: summary-begins downloads-begin tools formatting scripts recipes licences ui while-compiling downloads-end while-testing tests
 	@test ! -s $(SKIPPED) || cat $(SKIPPED)
+
+# Two targets at once: much of each waits, for a linker, a browser, a type checker, or another process. The output of each comes when it ends.
+AT_ONCE = $(MAKE) --no-print-directory --jobs 2 --output-sync=target MAY_RUN_AT_ONCE=yes
+while-compiling:
+	$(AT_ONCE) lints page packages
+while-testing:
+	$(AT_ONCE) torch browser doctests workflows few-mutations
 
 summary-begins:
 	@rm -f $(SKIPPED)
