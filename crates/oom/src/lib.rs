@@ -19,6 +19,7 @@ mod grammar;
 mod known;
 mod log;
 mod message;
+mod options;
 mod program;
 mod situation;
 mod steps;
@@ -32,6 +33,7 @@ pub use log::{
     TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
+pub use options::Named;
 pub use program::Program;
 pub use situation::{Holder, Limit, Share, Situation, StepNeed};
 pub use steps::{Step, missing, record_a_snapshot, sort, steps};

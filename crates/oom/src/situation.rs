@@ -6,6 +6,7 @@ use highwater_units::{bounds, size_with_requested};
 
 use super::log::{Group, Purpose, Side, Surroundings};
 use super::message::{Kind, Message, Process};
+use super::options::Named;
 
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
@@ -92,12 +93,10 @@ pub struct Situation {
     pub lacks_expandable_segments: bool,
     /// The program ran in a notebook.
     pub is_notebook: bool,
-    /// The program is `ComfyUI`, which makes images and trains nothing.
-    pub is_comfyui: bool,
-    /// The program is AUTOMATIC1111's web UI or a fork of it, which makes images, too.
-    pub is_webui: bool,
-    /// And that fork is Forge.
-    pub is_forge: bool,
+    /// The program, if it is one with options of its own that are known.
+    pub named: Option<Named>,
+    /// The platform is Windows.
+    pub is_windows: bool,
     /// What the lines of the traceback were doing.
     pub purpose: Option<Purpose>,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
@@ -238,9 +237,8 @@ impl Situation {
             knows_expandable_segments: last_release >= (2, 1)
                 && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm" | "NPU")),
             is_notebook: surroundings.is_notebook,
-            is_comfyui: surroundings.is_comfyui,
-            is_webui: surroundings.is_webui,
-            is_forge: surroundings.is_forge,
+            named: surroundings.named,
+            is_windows: surroundings.is_windows,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,
             purpose: None,
             needs_bytes: None,
@@ -255,7 +253,11 @@ impl Situation {
             Some(Side::Trainer) => None,
             None => surroundings.engine,
         };
-        Self { engine, purpose: group.asked.purpose, ..Self::of_message(&group.message, surroundings) }
+        Self {
+            engine,
+            purpose: surroundings.work(group.asked.purpose),
+            ..Self::of_message(&group.message, surroundings)
+        }
     }
 
     /// The memory that the allocator could certainly still reserve: free memory, within the limit.

@@ -88,16 +88,20 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         // Enough was free, so memory that others release changes nothing.
         steps.sort_by_key(|step| step.id != "look-at-device");
     }
+    let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
     match shrink(situation, diagnosis) {
-        Some(_) if situation.is_comfyui || situation.is_webui => {
-            let own = if situation.is_comfyui { of_comfyui() } else { of_webui(situation.is_forge) };
+        Some(_) if !own.is_empty() => {
             // A small rest in pieces tells that the card is too small for the settings.
             let has_small_rest = diagnosis.cause == Cause::Fragmentation
                 && situation.unallocated_bytes.zip(situation.held_bytes).is_some_and(|(rest, held)| rest < held / 10);
             let at = if has_small_rest { 0 } else { behind_what_brings_much(&steps, situation, diagnosis) };
+            let mut own = own;
+            if let Some(first) = own.first_mut() {
+                first.detail = format!("{}; {}", missing(situation), first.detail);
+            }
             steps.splice(at..at, own);
         }
-        None if situation.is_comfyui && diagnosis.cause == Cause::Refused => steps.extend(of_comfyui()),
+        None if diagnosis.cause == Cause::Refused && situation.engine.is_none() => steps.extend(own),
         Some(step) => steps.insert(behind_what_brings_much(&steps, situation, diagnosis), step),
         None => {}
     }
@@ -432,6 +436,9 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         );
         return Some(step.with("device = \"cpu\""));
     }
+    if situation.is_windows {
+        return Some(larger_page_file());
+    }
     let step = Step::new(
         "look-at-device",
         "run it again, and watch which processes use the GPU's memory",
@@ -439,6 +446,17 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
          moves it",
     );
     Some(step.with(tool(situation)))
+}
+
+/// Windows commits memory of the system for each allocation on a GPU.
+pub(super) fn larger_page_file() -> Step {
+    Step::new(
+        "larger-page-file",
+        "make the paging file larger, or let Windows manage it, and restart",
+        "Windows counts allocations, those on the GPU included, towards its commit limit, RAM and paging file together: at that limit the driver \
+         refuses requests although the GPU has free memory",
+    )
+    .with("SystemPropertiesPerformance.exe, Advanced, Virtual memory")
 }
 
 fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
@@ -508,6 +526,11 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
             "reduce the memory needed at once: fewer or shorter prompts and answers, smaller or fewer images, a quantised model or cache, \
              parts of the model on the CPU",
         ),
+        Some(Purpose::Decode) => step(
+            "tile-decode",
+            "decode in tiles or fewer images at once, or fewer pixels and frames: the VAE that makes pixels of latents needs the most here",
+        )
+        .with("pipe.vae.enable_tiling() (Diffusers), VAE Decode (Tiled) (ComfyUI)"),
         Some(Purpose::Evaluate) => step(
             "evaluate-in-parts",
             "evaluate without gradients, in smaller batches, and keep results as numbers or on the host",
@@ -519,53 +542,6 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
              bfloat16, a sharded or 8-bit optimizer",
         ),
     }
-}
-
-/// What makes `ComfyUI` need less.
-pub(super) fn of_comfyui() -> [Step; 2] {
-    let offload = Step::new(
-        "offload",
-        "keep less of the models on the GPU",
-        "parts of a model then move to the GPU only while they compute; `--reserve-vram` leaves memory to other programs",
-    );
-    let smaller = Step::new(
-        "shrink",
-        "lower the resolution, the number of frames or the batch size, or use a smaller model file (fp8, GGUF)",
-        "activations grow with the number of pixels and frames",
-    );
-    [offload.with("python main.py --lowvram"), smaller]
-}
-
-/// What makes AUTOMATIC1111's web UI and its forks need less.
-pub(super) fn of_webui(is_forge: bool) -> [Step; 2] {
-    if is_forge {
-        let offload = Step::new(
-            "offload",
-            "give the weights less of the GPU, so that more is left to compute: lower the slider GPU Weights",
-            "the rest of the model then waits in the host's memory; a program that calls the API sets the other part, `forge_inference_memory`",
-        );
-        let smaller = Step::new(
-            "shrink",
-            "lower the resolution, the factor of the hires fix or the batch size, and use a smaller model file (NF4, fp8, GGUF)",
-            "activations grow with the number of pixels",
-        );
-        return [offload.with("GPU Weights (MB) lower by 1000 to 2000, or --always-low-vram"), smaller];
-    }
-    let offload = Step::new(
-        "offload",
-        "keep less of the model on the GPU",
-        "parts of it then move to the GPU only while they compute; the last is the smallest and slowest",
-    );
-    let smaller = Step::new(
-        "shrink",
-        "lower the resolution, the factor of the hires fix or the batch size, and use attention that needs less \
-         memory",
-        "activations grow with the number of pixels, and full attention with its square",
-    );
-    [
-        offload.with("--medvram (SDXL: --medvram-sdxl), or --lowvram, in COMMANDLINE_ARGS"),
-        smaller.with("--xformers, or --opt-sdp-attention"),
-    ]
 }
 
 /// How much less memory would have been enough.

@@ -8,7 +8,7 @@ use super::{because, host, llama, tensorrt};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;
-use crate::steps::{Step, of_webui};
+use crate::steps::Step;
 
 /// The answer to a failure without a row of its own.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -27,10 +27,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         ("device", _) => device(event, found),
         ("host", _) | (_, Some(Program::Browser)) => of_host(event, program),
         // It catches PyTorch's error, and prints only that memory ran out.
-        _ if found.surroundings.is_webui => {
+        _ if !found.surroundings.own_steps(event.asked.purpose).is_empty() => {
             let text = "the GPU had no memory for a request: the models and their activations need more than it has free; the program's \
                         own line has no numbers";
-            (because(Cause::TooBig, text), of_webui(found.surroundings.is_forge).to_vec())
+            (because(Cause::TooBig, text), found.surroundings.own_steps(event.asked.purpose))
         }
         // Its own programs know no other.
         (_, Some(_)) => device(event, found),

@@ -6,7 +6,7 @@ use super::{KILL_LINES, because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;
-use crate::steps::Step;
+use crate::steps::{Step, larger_page_file};
 
 /// The answer to a failure of the host.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -339,15 +339,7 @@ fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
         "Windows has no memory left to commit{asked}: its paging file is too small; a commit counts in full when it is made, so this comes \
                 before the memory is in use, and each process that imports torch commits several GiB for its libraries"
     );
-    let steps = vec![
-        Step::new(
-            "larger-page-file",
-            "make the paging file larger, or let Windows manage it",
-            "this needs a restart and disk space",
-        )
-        .with("SystemPropertiesPerformance.exe, Advanced, Virtual memory"),
-        less_host_memory(),
-    ];
+    let steps = vec![larger_page_file(), less_host_memory()];
     (because(Cause::HostMemory, text), steps)
 }
 

@@ -10,13 +10,13 @@ use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
 use crate::log::{Event, Found, Side};
 use crate::program::Program;
-use crate::steps::{Step, WITHOUT_NUMBERS, less, of_comfyui};
+use crate::steps::{Step, WITHOUT_NUMBERS, less};
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     let (diagnosis, mut steps) = match event.id {
         _ if frameworks::is_of(event) => frameworks::explain(event, found)?,
-        ASYNCHRONOUS => asynchronous(found),
+        ASYNCHRONOUS => asynchronous(event, found),
         "library-alloc" | "library-handle" | "library-workspace"
             if found.surroundings.program == Some(Program::OnnxRuntime) =>
         {
@@ -79,24 +79,12 @@ pub(super) fn asked(event: &Event) -> String {
     event.requested().map_or_else(String::new, |bytes| format!(" of {}", size(bytes)))
 }
 
-fn asynchronous(found: &Found) -> (Diagnosis, Vec<Step>) {
-    let mut text = "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: the model and its activations need more \
-                    than the GPU has free; only the first line of the error is here, without its numbers"
-        .to_owned();
-    if found.surroundings.is_comfyui {
-        text.push_str("; ComfyUI does not show the rest");
-    }
-    let mut steps = Vec::new();
-    if found.surroundings.is_comfyui {
-        steps.extend(of_comfyui());
-        steps.push(
-            Step::new(
-                "record",
-                "run once with PyTorch's own allocator: its message has the numbers",
-                "the error then shows how much each part uses",
-            )
-            .with("python main.py --disable-cuda-malloc"),
-        );
+fn asynchronous(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let text = "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: the model and its activations need more \
+                    than the GPU has free; only the first line of the error is here, without its numbers";
+    let mut steps = found.surroundings.own_steps(event.asked.purpose);
+    if let Some(named) = found.surroundings.named.filter(|_| !steps.is_empty()) {
+        steps.extend(named.of("numbers"));
     } else {
         steps.push(Step::new(
             "shrink",
@@ -424,11 +412,10 @@ fn level_zero(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         event.origin
     );
     let end = end_others(None, found).with("xpu-smi ps");
-    let mut steps: Vec<Step> = if found.surroundings.is_comfyui {
-        of_comfyui().to_vec()
-    } else {
-        vec![general::less(found.surroundings.program).unwrap_or_else(general::smaller)]
-    };
+    let mut steps = found.surroundings.own_steps(event.asked.purpose);
+    if steps.is_empty() {
+        steps.push(general::less(found.surroundings.program).unwrap_or_else(general::smaller));
+    }
     let relax = Step::new(
         "relax-limits",
         "if one allocation is of 4 GiB or more, allow that",

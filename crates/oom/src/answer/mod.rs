@@ -24,7 +24,7 @@ use super::engine::EngineLog;
 use super::log::{AskedAt, Event, Found, Purpose, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, WITHOUT_NUMBERS, less, of_comfyui, of_webui, record_a_snapshot, sort, steps};
+use super::steps::{Step, WITHOUT_NUMBERS, larger_page_file, less, record_a_snapshot, sort, steps};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,11 @@ pub fn answer(found: &Found) -> Option<Answer> {
         (Some((at, event)), None) => (at, event),
         (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
-            let (diagnosis, steps) = host::pinned(None);
+            let (diagnosis, mut steps) = host::pinned(None);
+            if found.surroundings.is_windows {
+                steps.insert(1, larger_page_file());
+            }
+            steps.splice(..0, found.surroundings.named.into_iter().flat_map(|named| named.of("host")));
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.sets_up() => {
@@ -85,11 +89,35 @@ pub fn answer(found: &Found) -> Option<Answer> {
         (None, None) => return summary::explain(found),
     };
     // In the order in which they are worth a try: not each has a number.
-    let (mut diagnosis, steps) = of_event(event, found)?;
+    let (mut diagnosis, mut steps) = of_event(event, found)?;
+    with_own(&mut steps, diagnosis.cause, event, found);
     if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) {
         diagnosis.notes.extend(asked(&event.asked));
     }
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
+}
+
+/// Puts the program's own options in the place of general advice that comes first.
+fn with_own(steps: &mut Vec<Step>, cause: Cause, event: &Event, found: &Found) {
+    const GENERAL: [&str; 6] =
+        ["shrink", "smaller-model", "less-weights", "smaller-optimizer", "evaluate-in-parts", "tile-decode"];
+    let Some(named) = found.surroundings.named.filter(|_| ENGINES.iter().all(|engine| !event.id.starts_with(engine)))
+    else {
+        return;
+    };
+    let Some(first) = steps.first().map(|step| step.id) else { return };
+    let own = match (cause, first) {
+        (Cause::HostMemory, "less-host-memory" | "more-host-memory") => named.of("host"),
+        (Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch, first) if GENERAL.contains(&first) => {
+            found.surroundings.own_steps(event.asked.purpose)
+        }
+        _ => return,
+    };
+    if own.first().is_some_and(|step| step.id == first) {
+        steps.remove(0);
+    }
+    steps.retain(|step| !own.contains(step));
+    steps.splice(..0, own);
 }
 
 fn of_message(situation: Situation, found: &Found) -> Answer {
@@ -141,11 +169,23 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
     } else {
         if found.groups.first().is_some_and(|group| group.asked.holds_logits()) {
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
-            steps.insert(at, in_chunks(situation.tried_bytes));
+            let own = situation.named.map(|named| named.of("logits")).unwrap_or_default();
+            // Its options for a step may stand there.
+            let at = steps.iter().position(|step| step.id == "shrink" || step.id == "offload").unwrap_or(at);
+            if own.is_empty() {
+                steps.insert(at, in_chunks(situation.tried_bytes));
+            } else {
+                steps.retain(|step| !own.contains(step));
+                steps.splice(at..at, own);
+            }
         }
-        if situation.kind == Kind::Driver && (situation.is_comfyui || situation.is_webui) {
+        let own = found.surroundings.own_steps(found.groups.first().and_then(|group| group.asked.purpose));
+        if situation.kind == Kind::Driver && !own.is_empty() {
             // Only the models can give way; a snapshot helps the program's authors.
-            steps.splice(..0, if situation.is_comfyui { of_comfyui() } else { of_webui(situation.is_forge) });
+            steps.splice(..0, own);
+            if situation.is_windows {
+                steps.insert(1, larger_page_file());
+            }
         } else if situation.kind == Kind::Driver && found.groups.first().is_some_and(|group| group.asked.own.is_some())
         {
             // What the program was doing comes before a look at others.

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::table::Seen;
 use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
-use crate::program;
+use crate::{options, program};
 
 /// Processes of nvidia-smi's table that are kept.
 const MAX_PROCESSES: usize = 256;
@@ -43,43 +43,13 @@ const SHARED: &str = "% /dev/shm";
 /// What trainers say that keep the optimizer's state or parameters in the host's memory.
 const OFFLOADS: [&str; 5] = ["CPU Virtual Memory", "cpu_adam", "offload_optimizer", "offload_param", "offload_config"];
 
-/// What AUTOMATIC1111's web UI and its forks are known by.
-const WEBUI: [&str; 10] = [
-    "stable-diffusion-webui",
-    "modules\\processing.py",
-    "modules/processing.py",
-    "modules\\call_queue.py",
-    "modules/call_queue.py",
-    "sd_hijack",
-    // SD.Next.
-    "SD.Next",
-    "Server alive: True",
-    "txt2img: task(",
-    "processing_diffusers.py",
-];
-/// What Forge and Forge Neo are known by.
-const FORGE: [&str; 6] = [
-    "WebUI Forge",
-    "webui-forge",
-    "modules_forge",
-    "main_thread.py ::",
-    "sampling_function.py ::",
-    "[GPU Setting] You will use",
-];
-
 /// What stands before the release of PyTorch.
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
 
-/// What `ComfyUI` is known by.
-const COMFYUI: [&str; 7] = [
-    "comfyui",
-    "!!! Exception during processing!!!",
-    "ComfyUI",
-    "comfy/",
-    "unloading all loaded models",
-    "This error means you ran out of memory on your GPU",
-    "!!! Exception during processing !!!",
-];
+/// Words for the part of an image program that turns latents into pixels, outside of tracebacks.
+const DECODES: [&str; 5] = ["VAEDecode", "VAE decode", "VAE Decode", "Vae Decode", "VAE decoding"];
+/// And for the part before it.
+const SAMPLES: [&str; 2] = ["KSampler", "Node Type:** Sampler"];
 
 /// Words of a line that may speak of memory that ran out, in a text that is not known.
 pub(super) const NEAR: [&str; 8] = [
@@ -102,16 +72,15 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
     let words = AROUND
         .iter()
         .chain(&TORCH)
-        .chain(&COMFYUI)
-        .chain(&WEBUI)
-        .chain(&FORGE)
+        .chain(&DECODES)
+        .chain(&SAMPLES)
         .chain(&NEAR)
         .chain(&super::trace::OTHER_ANCHORS)
         .chain([&KILLED])
         .chain(&NOTEBOOK)
         .chain(tables)
         .copied();
-    words.chain(program::words())
+    words.chain(program::words()).chain(options::words())
 }
 
 impl Found {
@@ -127,11 +96,16 @@ impl Found {
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
-        seen.is_comfyui |= words.has_any(&COMFYUI);
-        seen.lacks_expandable_segments |= words.has("expandable_segments not supported")
-            || words.has(super::trace::ANCHOR) && is_path_of_windows(line);
-        seen.is_forge |= words.has_any(&FORGE);
-        seen.is_webui |= words.has_any(&WEBUI) || seen.is_forge;
+        seen.decodes |= words.has_any(&DECODES);
+        seen.samples |= words.has_any(&SAMPLES);
+        seen.is_windows |= words.has(super::trace::ANCHOR) && is_path_of_windows(line);
+        seen.lacks_expandable_segments |= words.has("expandable_segments not supported") || seen.is_windows;
+        let program_of_line = options::named(|word| words.has(word));
+        // The earliest row of all lines.
+        seen.named = match (seen.named, program_of_line) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         seen.is_within_limit |= words.has(NO_LIMIT);
         seen.offloads_to_host |= words.has_any(&OFFLOADS);
         if words.has(SHARDS) {

@@ -3,10 +3,12 @@
 use super::dimensions::Dimensions;
 use super::event::Event;
 use super::summary::MemorySummary;
-use super::trace::AskedAt;
+use super::trace::{AskedAt, Purpose};
 use crate::engine::EngineLog;
 use crate::message::{Message, Process};
+use crate::options::Named;
 use crate::program::Program;
+use crate::steps::Step;
 
 /// Messages that say the same, of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,18 +45,20 @@ pub struct Surroundings {
     pub is_without_preallocation: bool,
     /// It is of Ollama, which runs llama.cpp with settings of its own.
     pub is_ollama: bool,
-    /// It is of `ComfyUI`.
-    pub is_comfyui: bool,
-    /// It is of AUTOMATIC1111's web UI or a fork of it.
-    pub is_webui: bool,
+    /// The program, if it is one with options of its own that are known.
+    pub named: Option<Named>,
+    /// It speaks of the decoder that makes pixels of latents.
+    pub decodes: bool,
+    /// It speaks of the sampler that makes latents.
+    pub samples: bool,
+    /// It has paths of Windows.
+    pub is_windows: bool,
     /// The GPU has reported an access to memory that is not there: every later call fails.
     pub has_faulted: bool,
     /// The limit on the host's memory of its job or container.
     pub memory_limit_bytes: Option<u64>,
     /// The kind of program, by the first name of one.
     pub program: Option<Program>,
-    /// The web UI is Forge, whose weights and computation have shares of the GPU of their own.
-    pub is_forge: bool,
     /// Docker says that the container did not reach its limit.
     pub is_within_limit: bool,
     /// A trainer keeps a part of its state in the host's memory.
@@ -63,6 +67,21 @@ pub struct Surroundings {
     pub is_loading_shards: bool,
     /// It lists `/dev/shm` with room left.
     pub shows_free_shared_memory: bool,
+}
+
+impl Surroundings {
+    /// The work that failed: as the traceback tells, or else what the log speaks of alone.
+    pub(crate) fn work(&self, asked: Option<Purpose>) -> Option<Purpose> {
+        match asked {
+            None | Some(Purpose::Generate) if self.decodes && !self.samples => Some(Purpose::Decode),
+            asked => asked,
+        }
+    }
+
+    /// The program's own options for that work.
+    pub(crate) fn own_steps(&self, asked: Option<Purpose>) -> Vec<Step> {
+        self.named.map(|named| named.options(self.work(asked))).unwrap_or_default()
+    }
 }
 
 /// A line that speaks of memory.

@@ -7,6 +7,8 @@ use crate::known::text_of;
 
 /// Frames of a traceback that are kept: its last ones.
 const MAX_FRAMES: usize = 128;
+/// Its last ones, which do the work itself: a module passes a copy on to its parts.
+const LAST_FRAMES: usize = 8;
 /// Processes whose tracebacks may be open at once.
 const MAX_OPEN: usize = 256;
 /// The longest part of a frame that is kept.
@@ -59,6 +61,8 @@ pub struct AskedAt {
     pub side: Option<Side>,
     /// The purpose of the lines, by the names of functions.
     pub purpose: Option<Purpose>,
+    /// They copy to the host without waiting, for which PyTorch pins memory (`_to_copy` in `TensorConversions.cpp`).
+    pub copies_to_host: bool,
 }
 
 /// What lines of a traceback do.
@@ -68,6 +72,8 @@ pub enum Purpose {
     Gather,
     /// They load weights, or move a model to the GPU.
     Load,
+    /// They turn latents into pixels, with a VAE.
+    Decode,
     /// They are an optimizer's step, not a forward or backward pass that it calls.
     Optimize,
     /// They generate text or images with a trained model.
@@ -139,7 +145,10 @@ impl AskedAt {
     /// Whether the lines compute with all logits at once.
     pub(crate) fn holds_logits(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
-        frames.any(|frame| LOGITS.iter().any(|words| frame.source.contains(words)))
+        frames.any(|frame| {
+            // Of each class, not of each entry of a vocabulary.
+            !frame.source.contains("binary_cross_entropy") && LOGITS.iter().any(|words| frame.source.contains(words))
+        })
     }
 
     /// Whether the lines make a state dict.
@@ -155,7 +164,8 @@ impl AskedAt {
     /// Whether the lines pin memory of the host, which CUDA reports as if the GPU were full.
     pub(crate) fn pins_memory(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
-        frames.any(|frame| frame.source.contains("pin_memory(") || frame.source.contains("pin_memory=True"))
+        self.copies_to_host
+            || frames.any(|frame| frame.source.contains("pin_memory(") || frame.source.contains("pin_memory=True"))
     }
 
     /// Whether the lines set up a process on its device, before it requests anything.
@@ -171,7 +181,19 @@ impl AskedAt {
 }
 
 /// What each purpose is known by, in names of functions and files and in lines. The earlier row counts.
-const PURPOSES: [(Purpose, &[&str]); 3] = [
+const PURPOSES: [(Purpose, &[&str]); 4] = [
+    (
+        Purpose::Decode,
+        &[
+            "vae.decode(",
+            "vae_decode",
+            "decode_tiled",
+            "decode_first_stage",
+            "first_stage_model.decode",
+            "decode_latents",
+            "VAEDecode",
+        ],
+    ),
     (
         Purpose::Load,
         &[
@@ -217,6 +239,16 @@ pub(super) fn purpose(names: &str) -> Option<Purpose> {
 /// Whether a frame is of an optimizer's own code: a step may call a closure with a whole forward pass.
 fn optimizes(frame: &TracebackFrame) -> bool {
     OPTIMIZERS.iter().any(|words| [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains(words)))
+}
+
+/// Whether one of the last lines copies to the host without waiting: that line or the one that calls it names the device.
+fn copies_to_host(frames: &[TracebackFrame]) -> bool {
+    let names_host = |frame: &TracebackFrame| ["\"cpu\"", "'cpu'"].iter().any(|name| frame.source.contains(name));
+    let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
+    last.iter().enumerate().any(|(at, frame)| {
+        let caller = at.checked_sub(1).and_then(|at| last.get(at));
+        frame.source.contains("non_blocking=True") && (names_host(frame) || caller.is_some_and(names_host))
+    })
 }
 
 /// Whether a training program was evaluating: by its own functions, or those of libraries that train.
@@ -389,7 +421,7 @@ impl TraceReader {
                 first.or_else(|| evaluates(frames).then_some(Purpose::Evaluate))
             }
         };
-        AskedAt { own, innermost, side: side(frames), purpose }
+        AskedAt { own, innermost, side: side(frames), purpose, copies_to_host: copies_to_host(frames) }
     }
 }
 
