@@ -35,6 +35,7 @@ pub mod oom;
 pub mod outline;
 pub mod phase;
 pub mod place;
+pub mod reconstruction;
 pub mod recorded_settings;
 mod repetition;
 mod rollout;
@@ -43,11 +44,14 @@ pub mod stats;
 pub mod timeline;
 pub mod torch_version;
 
+use std::sync::Arc;
+
 use highwater_outside::Recording;
 use highwater_problem::Problem;
 use highwater_snapshot::{Place, Snapshot, Warnings};
 
 pub use device::DeviceAnalysis;
+pub use reconstruction::Reconstruction;
 
 /// The analysis of a whole snapshot.
 #[derive(Clone, Debug)]
@@ -108,15 +112,34 @@ pub fn analyse(snapshot: &Snapshot) -> Analysis<'_> {
 
 /// As [`analyse`], for a snapshot that was redacted after its stacks were looked at.
 pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> {
+    analyse_beside(snapshot, classes, |_| ()).0
+}
+
+/// As [`analyse_with`], with something else that is done of the reconstructed devices while stacks are read.
+pub fn analyse_beside<'a, T>(
+    snapshot: &'a Snapshot,
+    classes: StackClasses,
+    meanwhile: impl FnOnce(&[Arc<Reconstruction<'a>>]) -> T,
+) -> (Analysis<'a>, T) {
     let StackClasses { sites, phases, origins } = classes;
     let stacks = device::Stacks { sites: &sites, phases: &phases, origins: &origins };
     let mut warnings = Warnings::default();
     let settings = blocks::followed_settings(snapshot);
-    let devices = snapshot
-        .devices()
-        .into_iter()
-        .map(|device| DeviceAnalysis::new(snapshot, device, &settings, stacks, &mut warnings))
-        .collect();
+    let reconstruct = |device| Arc::new(Reconstruction::new(snapshot, device, &settings, &mut warnings));
+    let reconstructions: Vec<_> = snapshot.devices().into_iter().map(reconstruct).collect();
+    let interpret = || {
+        let devices = reconstructions.iter().cloned();
+        devices.map(|device| DeviceAnalysis::new(snapshot, device, &settings, stacks)).collect()
+    };
+    let (devices, done) = std::thread::scope(|scope| {
+        // Where no thread can be had, one comes after the other.
+        let begun = std::thread::Builder::new().spawn_scoped(scope, interpret).ok();
+        let done = meanwhile(&reconstructions);
+        let join = |begun: std::thread::ScopedJoinHandle<'_, _>| {
+            begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        (begun.map_or_else(interpret, join), done)
+    });
     let driver = snapshot.extra(Snapshot::DRIVER).map(Recording::from_json).and_then(|read| {
         let warn = |problem: Problem| {
             let parts = std::iter::once(problem.what()).chain(problem.causes().iter().map(String::as_str));
@@ -125,5 +148,5 @@ pub fn analyse_with(snapshot: &Snapshot, classes: StackClasses) -> Analysis<'_> 
         };
         read.map_err(warn).ok()
     });
-    Analysis { snapshot, devices, sites, driver, warnings }
+    (Analysis { snapshot, devices, sites, driver, warnings }, done)
 }

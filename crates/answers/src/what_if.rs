@@ -38,7 +38,7 @@ impl Asked<'_> {
         let device = replayable(analysis, name, self.device)?;
         let cards = self.cards.iter().map(|text| Ok((card(text)?, Some(text.clone()))));
         let cards = cards.collect::<Result<Vec<_>, Problem>>()?;
-        let replayed = Replayed::watched(analysis, device, self.torch, watch);
+        let replayed = Replayed::watched(analysis.snapshot, device, self.torch, watch);
         let confs = self.confs.iter().map(|conf| settings(conf, &replayed.study)).collect::<Result<_, _>>()?;
         let limits = self.capacities.iter().map(|&bytes| (Memory::Limit(bytes), None));
         let question = Question { confs, memories: limits.chain(cards).collect(), with_timelines: false };

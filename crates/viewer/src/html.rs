@@ -234,7 +234,7 @@ fn replayed(analysis: &Analysis<'_>, wanted: Option<bool>, watch: &Watch) -> Res
             count(device.entries.len())
         ));
     }
-    Ok((device.device, Replayed::watched(analysis, device, None, watch)))
+    Ok((device.device, Replayed::watched(analysis.snapshot, device, None, watch)))
 }
 
 /// The answers to the usual questions, as JSON; or why there are none.

@@ -364,7 +364,7 @@ fn explained(analysis: &Analysis<'_>) -> Result<Bytes, Refusal> {
     let replayed = OnceCell::new();
     let is_replayable = check_replayable(analysis.snapshot, "the snapshot").is_ok();
     let replay = |device: &DeviceAnalysis<'_>| {
-        is_replayable.then(|| replayed.get_or_init(|| Replayed::new(analysis, device, None)))
+        is_replayable.then(|| replayed.get_or_init(|| Replayed::new(analysis.snapshot, device, None)))
     };
     let view = explain(analysis, replay).ok_or_else(|| Refusal::not_found("no request failed in the recording"))?;
     Ok(json(&view))

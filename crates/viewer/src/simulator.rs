@@ -70,7 +70,7 @@ impl<'b, 'a> Simulator<'b, 'a> {
         let replayed = match self.replayed.entry(device.device) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let replayed = Replayed::watched(analysis, device, None, &watch);
+                let replayed = Replayed::watched(analysis.snapshot, device, None, &watch);
                 if waiting.is_stopped() {
                     // It may hold only the beginning of the recording.
                     return Err(unawaited());

@@ -49,7 +49,7 @@ pub fn check_replayable(snapshot: &Snapshot, name: &str) -> Result<(), Problem> 
             )
             .hint("record with `torch.cuda.memory._record_memory_history()` to simulate"));
     }
-    if by_driver(snapshot) {
+    if is_asynchronous(snapshot) {
         return Err(Problem::new(format!("{name} was recorded with `backend:cudaMallocAsync`"))
             .because("the driver's own pools served the requests: they have no blocks and no segments to predict")
             .hint("`highwater report` shows what was requested; record with `backend:native` to replay"));
@@ -58,10 +58,6 @@ pub fn check_replayable(snapshot: &Snapshot, name: &str) -> Result<(), Problem> 
 }
 
 /// Whether the driver's own allocator served a recording: then there is nothing to run again.
-pub fn is_asynchronous(analysis: &Analysis<'_>) -> bool {
-    by_driver(analysis.snapshot)
-}
-
-fn by_driver(snapshot: &Snapshot) -> bool {
+pub fn is_asynchronous(snapshot: &Snapshot) -> bool {
     recorded_settings(snapshot, TorchVersion::NEWEST).backend == Backend::CudaMallocAsync
 }

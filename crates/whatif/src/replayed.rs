@@ -1,8 +1,9 @@
 //! A recorded device with its program, taken out once for many questions.
 
 use highwater_allocator::TorchVersion;
+use highwater_analysis::Reconstruction;
 use highwater_analysis::recorded_settings::recorded_settings;
-use highwater_analysis::{Analysis, DeviceAnalysis};
+use highwater_snapshot::Snapshot;
 
 use crate::progress::Watch;
 use crate::replay::{Choice, ChosenBy, choose};
@@ -22,19 +23,18 @@ pub struct Replayed {
 impl Replayed {
     /// Replays a device. The program is taken out under the rules that explain the recording best, whosever rules the runs
     /// are under: those of `torch` if one is given.
-    pub fn new(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, torch: Option<TorchVersion>) -> Self {
-        Self::watched(analysis, device, torch, &Watch::default())
+    pub fn new(snapshot: &Snapshot, device: &Reconstruction<'_>, torch: Option<TorchVersion>) -> Self {
+        Self::watched(snapshot, device, torch, &Watch::default())
     }
 
     /// The same, with somebody who watches the replay and the runs to come. If the watch is stopped, it holds less than
     /// the recording.
     pub fn watched(
-        analysis: &Analysis<'_>,
-        device: &DeviceAnalysis<'_>,
+        snapshot: &Snapshot,
+        device: &Reconstruction<'_>,
         torch: Option<TorchVersion>,
         watch: &Watch,
     ) -> Self {
-        let snapshot = analysis.snapshot;
         let Choice { torch: replayed, by, mut replays, .. } = choose(snapshot, &[device], watch);
         let (torch, by) = torch.map_or((replayed, by), |torch| (torch, ChosenBy::Request));
         let replay = replays.pop().expect("each device has a replay");

@@ -3,7 +3,7 @@
 //! No entry tells. An exact replay counts them, but memory that is released and then reserved for a request may as well
 //! be `empty_cache()` and then the request: those two are told apart by their stacks.
 
-use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::Reconstruction;
 use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::torch_version::torch_version;
 use highwater_snapshot::{Action, EntryTable, Snapshot};
@@ -11,7 +11,7 @@ use highwater_snapshot::{Action, EntryTable, Snapshot};
 use crate::replay::{Replay, Step, replay};
 
 /// The number of retries of a whole recording, if it leaves no doubt.
-pub fn alloc_retries(snapshot: &Snapshot, device: &DeviceAnalysis<'_>) -> Option<u64> {
+pub fn alloc_retries(snapshot: &Snapshot, device: &Reconstruction<'_>) -> Option<u64> {
     if device.profile.is_some() || !device.recorded.is_whole() {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Memory, Settings, TorchVersion};
-use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::Reconstruction;
 use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_driver::Card;
 use highwater_driver::context::TRAINING_BYTES;
@@ -83,7 +83,7 @@ pub struct Case {
 
 impl Study {
     /// Takes the program out of a recording.
-    pub fn new(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, torch: TorchVersion) -> Self {
+    pub fn new(snapshot: &Snapshot, device: &Reconstruction<'_>, torch: TorchVersion) -> Self {
         let recorded = recorded_settings(snapshot, torch);
         let replay = replay(snapshot, device, &recorded);
         Self::of_replay(snapshot, device, torch, recorded, replay)
@@ -92,7 +92,7 @@ impl Study {
     /// The same, of a recording that is replayed already.
     pub fn of_replay(
         snapshot: &Snapshot,
-        device: &DeviceAnalysis<'_>,
+        device: &Reconstruction<'_>,
         torch: TorchVersion,
         recorded: Settings,
         replay: Replay,
@@ -219,7 +219,7 @@ pub(super) fn machine(settings: &Settings, memory: Memory, addresses: AddressPol
 }
 
 /// Why a program may not be what ran.
-fn premise(device: &DeviceAnalysis<'_>, fidelity: &Fidelity) -> Option<String> {
+fn premise(device: &Reconstruction<'_>, fidelity: &Fidelity) -> Option<String> {
     if let Some(difference) = &fidelity.first_difference {
         let (equal, entries) = (units_count(fidelity.equal), units_count(fidelity.entries));
         return Some(format!(

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use highwater_analysis::{StackClasses, analyse_with};
+use highwater_analysis::{StackClasses, analyse_beside};
 use highwater_documents::{self, TimingsView};
-use highwater_findings::IDS;
+use highwater_findings::{IDS, studies};
 
 use crate::args::{FormatToPaste, SitesArgs};
 use crate::input::InputArgs;
@@ -50,14 +50,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (snapshot, (read_secs, classes)) = args
         .input
         .read_with(|snapshot| (begun.elapsed().as_secs_f64(), StackClasses::with(snapshot, args.sites.lines())))?;
-    let mut analysis = analyse_with(&snapshot, classes);
-    analysis.devices.retain(|device| args.input.device.is_none_or(|wanted| device.device == wanted));
+    let is_left_out = |id: &str| args.ignore.iter().any(|ignored| ignored == id);
+    let is_wanted = |device: u32| args.input.device.is_none_or(|wanted| device == wanted);
+    let (mut analysis, studies) = analyse_beside(&snapshot, classes, |devices| {
+        let wanted = devices.iter().map(|device| &**device).filter(|device| is_wanted(device.device));
+        studies(&snapshot, wanted, is_left_out)
+    });
+    analysis.devices.retain(|device| is_wanted(device.device));
     let width = if args.format == FormatToPaste::Text && args.output.is_stdout() { terminal_width() } else { None };
-    let mut report = highwater_documents::report_but(
-        &analysis,
-        |id| args.ignore.iter().any(|ignored| ignored == id),
-        report::columns(width),
-    );
+    let mut report = highwater_documents::report_but(&analysis, studies, is_left_out, report::columns(width));
     let analyse_secs = begun.elapsed().as_secs_f64() - read_secs;
     report.timings = args.timings.then_some(TimingsView { read_secs, analyse_secs });
     let options = Options { top: args.top.max(1), capacity_bytes: args.capacity, width, leads_on: true };

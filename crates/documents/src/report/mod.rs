@@ -6,6 +6,8 @@ mod over_time;
 mod source;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use highwater_analysis::Analysis;
 use highwater_analysis::callsite::SiteTotal;
@@ -18,6 +20,7 @@ use highwater_analysis::timeline::Totals;
 use highwater_findings::verdict::verdict;
 use highwater_findings::{Finding, findings_beside};
 use highwater_snapshot::{BlockState, EntryId};
+use highwater_whatif::Study;
 
 pub(crate) use self::driver::site_of;
 pub use self::driver::{
@@ -376,12 +379,14 @@ pub struct HostView {
 
 /// Makes the report.
 pub fn report<'a>(analysis: &Analysis<'a>) -> ReportView<'a> {
-    report_but(analysis, |_| false, ENVELOPE_COLUMNS)
+    report_but(analysis, BTreeMap::new(), |_| false, ENVELOPE_COLUMNS)
 }
 
-/// As [`report`], without some kinds of findings, and with another number of parts of the envelope.
+/// As [`report`], with [studies](highwater_findings::studies) of devices if they are there, without some kinds of findings, and with another
+/// number of parts of the envelope.
 pub fn report_but<'a>(
     analysis: &Analysis<'a>,
+    mut studies: BTreeMap<u32, Option<Study>>,
     is_left_out: impl Fn(&str) -> bool,
     envelope_columns: usize,
 ) -> ReportView<'a> {
@@ -400,7 +405,10 @@ pub fn report_but<'a>(
         devices: analysis
             .devices
             .iter()
-            .map(|device| device_view(analysis, device, &is_left_out, envelope_columns))
+            .map(|device| {
+                let study = studies.remove(&device.device).map_or_else(OnceLock::new, OnceLock::from);
+                device_view(analysis, device, study, &is_left_out, envelope_columns)
+            })
             .collect(),
         driver: analysis.driver.as_ref().map(driver::driver_view),
         host: host_view(analysis),
@@ -414,11 +422,12 @@ pub fn report_but<'a>(
 fn device_view<'a>(
     analysis: &Analysis<'a>,
     device: &DeviceAnalysis<'a>,
+    study: OnceLock<Option<Study>>,
     is_left_out: &impl Fn(&str) -> bool,
     envelope_columns: usize,
 ) -> DeviceView<'a> {
     let views = || (at_peak(analysis, device), iteration_views(device, analysis.snapshot));
-    let (findings, (at_peak, iterations)) = findings_beside(analysis, device, is_left_out, views);
+    let (findings, (at_peak, iterations)) = findings_beside(analysis, device, study, is_left_out, views);
     let growth: Vec<_> = device.growth.iter().map(|growth| growth_view(analysis, growth)).collect();
     let growth_counted =
         highwater_analysis::growth::counted(&device.iterations).map(|(rows, _)| [rows.start, rows.end - 1]);

@@ -22,7 +22,7 @@ fn the_recorded_settings_hold_what_was_recorded_at_every_entry() {
         let snapshot = Snapshot::open(&path).expect("the recording reads");
         let analysis = analyse(&snapshot);
         let device = busiest(&analysis, None).expect("a device");
-        let study = Replayed::new(&analysis, device, None).study;
+        let study = Replayed::new(analysis.snapshot, device, None).study;
         assert!(study.fidelity.is_exact(), "{name}");
         let reserved = study.reserved(&study.recorded, Memory::Ample, device.entries);
         assert!(reserved.entries.is_sorted() && reserved.entries[0] == 0, "{name}");
@@ -67,7 +67,7 @@ fn a_question_that_is_stopped_ends_its_runs_where_they_are() {
     let snapshot = recording("qwen_train_b16");
     let analysis = analyse(&snapshot);
     let device = busiest(&analysis, None).expect("a device");
-    let mut replayed = Replayed::new(&analysis, device, None);
+    let mut replayed = Replayed::new(analysis.snapshot, device, None);
     let looks_a_run = replayed.study.program.steps.len().div_ceil(LOOK_STEPS);
     assert!(looks_a_run > 4, "the recording is too short for this");
     // Enough for it to run to its end.
@@ -105,7 +105,7 @@ fn a_recording_that_is_stopped_is_replayed_no_further() {
     let snapshot = recording("linear_forward");
     let analysis = analyse(&snapshot);
     let device = busiest(&analysis, None).expect("a device");
-    let replayed = Replayed::watched(&analysis, device, None, &Watch::new(AtOnce));
+    let replayed = Replayed::watched(analysis.snapshot, device, None, &Watch::new(AtOnce));
     assert!(replayed.study.program.steps.len() <= device.lifetimes.at_start().len());
 }
 
@@ -114,7 +114,7 @@ fn timelines_come_with_the_answer_if_asked_for() {
     let snapshot = recording("oom_gpt2_8gib");
     let analysis = analyse(&snapshot);
     let device = busiest(&analysis, None).expect("a device");
-    let replayed = Replayed::new(&analysis, device, None);
+    let replayed = Replayed::new(analysis.snapshot, device, None);
     let question = Question { with_timelines: true, ..Question::default() };
     let view = answer(&replayed, &analysis, device, &question);
     assert!(view.timelines.len() > view.runs.len());

@@ -32,8 +32,8 @@ pub fn why(analysis: &Analysis<'_>, device: &DeviceAnalysis<'_>, event: &OutOfMe
     if let Some(outside) = &outside {
         outside.tell(&mut situation);
     }
-    if is_first && has_private_pools(device) && !is_asynchronous(analysis) {
-        let study = Replayed::new(analysis, device, None).study;
+    if is_first && has_private_pools(device) && !is_asynchronous(analysis.snapshot) {
+        let study = Replayed::new(analysis.snapshot, device, None).study;
         let memory = study.memory_at_failure(device);
         let gaps = memory.and_then(|memory| study.gaps(&study.recorded, memory));
         tell_private_pools(&mut situation, gaps.as_ref());

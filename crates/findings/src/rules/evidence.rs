@@ -14,7 +14,10 @@ use highwater_analysis::timeline::{Peak, Total};
 use highwater_outside::{Moment, Timeline};
 use highwater_snapshot::{EntryId, Frame, StackId};
 use highwater_units::{counted, size};
+use highwater_whatif::Study;
 use highwater_whatif::counterfactual::{Change, History};
+
+use super::settings;
 
 /// A saving is worth a word from this share of the peak on, in percent.
 const WORTH_PERCENT: u64 = 1;
@@ -30,10 +33,16 @@ pub(super) struct Evidence<'a> {
     history: OnceLock<History>,
     by_category: OnceLock<[Vec<u32>; Category::ALL.len()]>,
     driver: OnceLock<Option<(Timeline<'a>, Moment)>>,
+    study: OnceLock<Option<Study>>,
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn new(analysis: &'a Analysis<'a>, device: &'a DeviceAnalysis<'a>) -> Self {
+    /// `study` is the recorded program, where it was looked at already.
+    pub(super) fn new(
+        analysis: &'a Analysis<'a>,
+        device: &'a DeviceAnalysis<'a>,
+        study: OnceLock<Option<Study>>,
+    ) -> Self {
         Self {
             analysis,
             device,
@@ -41,7 +50,13 @@ impl<'a> Evidence<'a> {
             history: OnceLock::new(),
             by_category: OnceLock::new(),
             driver: OnceLock::new(),
+            study,
         }
+    }
+
+    /// The recorded program, where other settings may help.
+    pub(super) fn study(&self) -> Option<&Study> {
+        self.study.get_or_init(|| settings::study(self.analysis.snapshot, self.device)).as_ref()
     }
 
     /// The driver's recording, and the moment when the process had most of this device.

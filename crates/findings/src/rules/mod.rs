@@ -33,14 +33,20 @@ mod settings;
 mod streams;
 mod weights;
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 pub use allocation_retries::retries_of as retries;
 use evidence::Evidence;
 pub use highwater_analysis::place::place;
-use highwater_snapshot::{Profile, ProfileForm};
+use highwater_snapshot::{Profile, ProfileForm, Snapshot};
 
-use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
-use highwater_whatif::parallel;
+use highwater_analysis::{Analysis, Reconstruction};
+use highwater_whatif::{Study, parallel};
+
+/// The finding that replays.
+const ALLOCATOR_SETTINGS: &str = "allocator-settings";
 
 /// Less memory that lies unused is not worth a word, nor is less that belongs to somebody else.
 const LEAST_WORTH_BYTES: u64 = 64 << 20;
@@ -168,7 +174,7 @@ const RULES: &[Rule] = &[
     rule("attention-matrices", attention::in_full),
     rule("one-hot", one_hot::one_hot),
     rule("autocast-cache", autocast::cache),
-    rule("allocator-settings", settings::settings).not_of_traces().slow(),
+    rule(ALLOCATOR_SETTINGS, settings::settings).not_of_traces().slow(),
     rule("varying-shapes", inputs::varying_shapes).not_of_traces(),
     rule("empty-cache", empty_cache::empty_cache).not_of_traces(),
     rule("idle-stream", streams::free_on_another).not_of_traces(),
@@ -215,20 +221,32 @@ pub fn findings_but(
     device: &DeviceAnalysis<'_>,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
-    findings_beside(analysis, device, is_left_out, || ()).0
+    findings_beside(analysis, device, OnceLock::new(), is_left_out, || ()).0
 }
 
-/// As [`findings_but`], with something else that is done meanwhile.
+/// What the slowest finding asks of a recording, to be made while stacks are read: the program of each device, where other settings may
+/// help it.
+pub fn studies<'a, 'b: 'a>(
+    snapshot: &Snapshot,
+    devices: impl Iterator<Item = &'a Reconstruction<'b>>,
+    is_left_out: impl Fn(&str) -> bool,
+) -> BTreeMap<u32, Option<Study>> {
+    let wanted = devices.filter(|device| device.profile.is_none() && !is_left_out(ALLOCATOR_SETTINGS));
+    wanted.map(|device| (device.device, settings::study(snapshot, device))).collect()
+}
+
+/// As [`findings_but`], with something else that is done meanwhile, and the one of [`studies`] if it is there.
 pub fn findings_beside<T>(
     analysis: &Analysis<'_>,
     device: &DeviceAnalysis<'_>,
+    study: OnceLock<Option<Study>>,
     is_left_out: impl Fn(&str) -> bool,
     meanwhile: impl FnOnce() -> T,
 ) -> (Vec<Finding>, T) {
     let is_wanted = |rule: &&Rule| !is_left_out(rule.id) && device.profile.is_none_or(|p| rule.holds_of(p));
     let mut rules: Vec<(usize, &Rule)> = RULES.iter().filter(is_wanted).enumerate().collect();
     rules.sort_by_key(|(_, rule)| !rule.is_slow);
-    let evidence = Evidence::new(analysis, device);
+    let evidence = Evidence::new(analysis, device, study);
     let find_all = || parallel::map(&rules, |&(place, rule)| (place, (rule.find)(&evidence)));
     let (mut found, done) = std::thread::scope(|scope| {
         // Where no thread can be had, one comes after the other.
@@ -254,6 +272,6 @@ pub fn findings_beside<T>(
 
 /// Findings that others say better.
 const SAID_BY: [(&str, &[&str]); 2] = [
-    ("reserved-unused", &["allocator-settings"]),
+    ("reserved-unused", &[ALLOCATOR_SETTINGS]),
     ("large-tensor", &["attention-matrices", "logits-copies", "one-hot", "data-on-device"]),
 ];

@@ -1,6 +1,8 @@
 //! Allocator settings under which the recording would have reserved less: the recording, run through the allocator again.
 
 use highwater_allocator::{Memory, Settings};
+use highwater_analysis::Reconstruction;
+use highwater_snapshot::Snapshot;
 use highwater_units::size;
 use highwater_whatif::replay::Step;
 use highwater_whatif::{Least, Replayed, Study, is_asynchronous};
@@ -19,6 +21,25 @@ const MOST_LATE_REQUESTS: usize = 100_000;
 /// What was recorded explains what was reserved before if, begun with nothing reserved, it reserves so much of it, in percent.
 const EXPLAINED_PERCENT: u64 = 95;
 
+/// The recorded program, if it may be that other settings would reserve less and a replay can tell.
+pub(super) fn study(snapshot: &Snapshot, device: &Reconstruction<'_>) -> Option<Study> {
+    let reserved = device.timeline.reserved_peak().bytes;
+    let unused = reserved.saturating_sub(device.timeline.active_peak().bytes);
+    let is_small = unused < LEAST_WORTH_BYTES || unused < reserved / 100 * WORTH_PERCENT;
+    let is_whole = device.recorded.is_whole();
+    let most = if is_whole { MOST_REQUESTS } else { MOST_LATE_REQUESTS };
+    if device.recorded.is_cut || is_small || device.lifetimes.rows.len() > most || is_asynchronous(snapshot) {
+        return None;
+    }
+    // From what contradicts itself, there is no layout to begin with.
+    if !is_whole && device.blocks().contradictions() > 0 {
+        return None;
+    }
+    let study = Replayed::new(snapshot, device, None).study;
+    let is_asked = study.program.steps.iter().any(|step| matches!(step, Step::Alloc { .. }));
+    (study.fidelity.is_exact() && is_asked).then_some(study)
+}
+
 /// One finding: the settings that reserve least.
 ///
 /// A recording that began late is run from its first entry, once with all that was reserved by then where it lay, and once with
@@ -27,29 +48,13 @@ const EXPLAINED_PERCENT: u64 = 95;
 /// explains how much that was: then more of the same came before.
 pub(super) fn settings(evidence: &Evidence<'_>) -> Option<Finding> {
     let device = evidence.device;
+    let study = evidence.study()?;
     let reserved = device.timeline.reserved_peak().bytes;
-    let unused = reserved.saturating_sub(device.timeline.active_peak().bytes);
-    let is_small = unused < LEAST_WORTH_BYTES || unused < reserved / 100 * WORTH_PERCENT;
-    let requests = device.lifetimes.rows.len();
-    if device.recorded.is_cut || is_small || requests > MOST_REQUESTS || is_asynchronous(evidence.analysis) {
-        return None;
-    }
-    // From what contradicts itself, there is no layout to begin with.
-    if !device.recorded.is_whole() && device.blocks().contradictions() > 0 {
-        return None;
-    }
-    let study = Replayed::new(evidence.analysis, device, None).study;
-    if !study.fidelity.is_exact() || study.program.steps.iter().all(|step| !matches!(step, Step::Alloc { .. })) {
-        return None;
-    }
     if device.recorded.is_whole() {
-        return of_whole(&study, reserved);
-    }
-    if requests > MOST_LATE_REQUESTS {
-        return None;
+        return of_whole(study, reserved);
     }
     let candidates = study.candidates();
-    let mut outlooks = candidates.iter().map(|(conf, settings)| (conf.as_str(), Outlook::new(&study, settings)));
+    let mut outlooks = candidates.iter().map(|(conf, settings)| (conf.as_str(), Outlook::new(study, settings)));
     let (_, own) = outlooks.next()?;
     let others: Vec<(&str, Outlook)> = outlooks.filter(|(_, outlook)| outlook.holds).collect();
     let before = device.timeline.start().reserved_bytes;

@@ -21,7 +21,8 @@ fn the_report_and_explain_name_one_cause() {
         let snapshot = Snapshot::open(&path).expect("a snapshot");
         let analysis = analyse(&snapshot);
         for device in analysis.devices.iter().filter(|device| !device.oom.is_empty()) {
-            let replayed = (!is_asynchronous(&analysis)).then(|| Replayed::new(&analysis, device, None));
+            let replayed =
+                (!is_asynchronous(analysis.snapshot)).then(|| Replayed::new(analysis.snapshot, device, None));
             let explained = failures(&analysis, device, replayed.as_ref(), Asked::default());
             let reported = why(&analysis, device, &device.oom[0]);
             let said = (&explained[0].diagnosis.cause, &explained[0].diagnosis.text);
@@ -41,7 +42,7 @@ fn a_recording_that_ends_at_the_error_does_not_prove_that_anything_fits() {
         let snapshot = Snapshot::open(&path).expect("a snapshot");
         let analysis = analyse(&snapshot);
         let device = &analysis.devices[0];
-        let replayed = Replayed::new(&analysis, device, None);
+        let replayed = Replayed::new(analysis.snapshot, device, None);
         let explained = failures(&analysis, device, Some(&replayed), Asked::default());
         let step = explained[0].steps.iter().find(|step| step.id == "settings");
         let Some(step) = step else { continue };

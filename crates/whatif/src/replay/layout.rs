@@ -2,7 +2,7 @@
 
 use highwater_allocator::sizes::{MIN_BLOCK_BYTES, SMALL_MAX_BYTES};
 use highwater_allocator::{AdoptedPiece, AdoptedSegment, AdoptedState, Settings};
-use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::Reconstruction;
 use highwater_analysis::initial::{ReservedRun, Source};
 use highwater_analysis::lifetime::{Lifetime, number};
 use highwater_snapshot::{PoolId, SegmentType, Snapshot, StreamId};
@@ -43,7 +43,7 @@ enum Extreme {
 ///
 /// A block's size is known if it is still there at the dump. Of others the request is known, and that what lies up to
 /// the next block in use is either its own or free.
-pub(super) fn layouts(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Vec<Layout> {
+pub(super) fn layouts(snapshot: &Snapshot, device: &Reconstruction<'_>, settings: &Settings) -> Vec<Layout> {
     if device.recorded.from_start || device.segments_before.is_empty() || !is_on_a_device(&device.segments_before) {
         return Vec::new();
     }
@@ -76,7 +76,7 @@ struct Range {
 /// The runs with what is known of each: what the dump says of those that are still there, and of others what the entry says
 /// that releases them. Where a segment was released, its address says nothing: the next one there may be of another pool. But
 /// an expandable segment keeps its addresses, so what is mapped again is of the same pool.
-fn ranges(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Vec<Range> {
+fn ranges(snapshot: &Snapshot, device: &Reconstruction<'_>, settings: &Settings) -> Vec<Range> {
     let mut expandable: Vec<_> = snapshot.segments_of(device.device).filter(|segment| segment.is_expandable).collect();
     expandable.sort_unstable_by_key(|segment| segment.address);
     let mapped_again = |run: &ReservedRun| {
@@ -103,7 +103,7 @@ fn ranges(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings)
 
 struct Builder<'a> {
     snapshot: &'a Snapshot,
-    device: &'a DeviceAnalysis<'a>,
+    device: &'a Reconstruction<'a>,
     settings: &'a Settings,
     extreme: Extreme,
 }

@@ -1,6 +1,6 @@
 //! Which private pool a recorded allocation came from.
 
-use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::Reconstruction;
 use highwater_snapshot::{Action, PoolId, Snapshot};
 
 /// A private pool's segment that is there at the dump.
@@ -21,7 +21,7 @@ pub(super) struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    pub(super) fn new(snapshot: &Snapshot, device: &DeviceAnalysis<'a>) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, device: &Reconstruction<'a>) -> Self {
         let entries = device.entries;
         let private = snapshot.segments_of(device.device).filter(|segment| segment.pool != PoolId::DEFAULT);
         let mut ranges: Vec<PrivateRange> = private

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use highwater_allocator::sizes::MIN_BLOCK_BYTES;
 use highwater_allocator::{Allocator, BlockId, Failure, PoolFlags, Settings, Statistics, TraceEntry};
-use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::Reconstruction;
 use highwater_analysis::lifetime::number;
 use highwater_snapshot::{Action, EntryId, PoolId, Snapshot};
 
@@ -59,14 +59,14 @@ pub struct Replay {
 }
 
 /// Replays a device's recording under these settings.
-pub fn replay(snapshot: &Snapshot, device: &DeviceAnalysis<'_>, settings: &Settings) -> Replay {
+pub fn replay(snapshot: &Snapshot, device: &Reconstruction<'_>, settings: &Settings) -> Replay {
     watched_replay(snapshot, device, settings, &Watch::default())
 }
 
 /// The same; it holds less than the recording if the watch is stopped meanwhile.
 pub(super) fn watched_replay(
     snapshot: &Snapshot,
-    device: &DeviceAnalysis<'_>,
+    device: &Reconstruction<'_>,
     settings: &Settings,
     watch: &Watch,
 ) -> Replay {
@@ -139,7 +139,7 @@ struct Plan<'a> {
     pools: Pools<'a>,
     /// How many private pools there are: they are numbered from 1.
     private_pools: u16,
-    device: &'a DeviceAnalysis<'a>,
+    device: &'a Reconstruction<'a>,
     handles: &'a [u64],
     peak_reserved_bytes: u64,
     /// What may have been there before the first entry.
@@ -148,7 +148,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(snapshot: &'a Snapshot, device: &'a DeviceAnalysis<'a>, settings: &Settings, watch: &'a Watch) -> Self {
+    fn new(snapshot: &'a Snapshot, device: &'a Reconstruction<'a>, settings: &Settings, watch: &'a Watch) -> Self {
         let columns = Columns::new(device.entries, &snapshot.streams);
         let mut slots = vec![NO_SLOT; columns.actions.len()];
         for (slot, lifetime) in device.lifetimes.rows.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Under which version's rules a recording is replayed: a snapshot does not record its version.
 
 use highwater_allocator::{Settings, TorchVersion};
-use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::Reconstruction;
 use highwater_analysis::recorded_settings::recorded_settings;
 use highwater_analysis::torch_version::torch_version;
 use highwater_snapshot::Snapshot;
@@ -46,7 +46,7 @@ impl ChosenBy {
 
 impl Choice {
     /// The version that was asked for.
-    pub fn asked(snapshot: &Snapshot, devices: &[&DeviceAnalysis<'_>], torch: TorchVersion) -> Self {
+    pub fn asked(snapshot: &Snapshot, devices: &[&Reconstruction<'_>], torch: TorchVersion) -> Self {
         let settings = recorded_settings(snapshot, torch);
         let replays = devices.iter().map(|device| replay(snapshot, device, &settings)).collect();
         Self { torch, by: ChosenBy::Request, settings, replays }
@@ -68,7 +68,7 @@ impl Choice {
 /// entirely.
 ///
 /// Ends early if the watch is stopped; the choice is then none to go by.
-pub fn choose(snapshot: &Snapshot, devices: &[&DeviceAnalysis<'_>], watch: &Watch) -> Choice {
+pub fn choose(snapshot: &Snapshot, devices: &[&Reconstruction<'_>], watch: &Watch) -> Choice {
     let mut kinds: Vec<(TorchVersion, Settings)> = Vec::new();
     for torch in candidates(snapshot) {
         let settings = recorded_settings(snapshot, torch);

@@ -7,6 +7,7 @@ mod sandbox;
 mod signals;
 mod text;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Of the cards of other ranks a process records that it looked at them.
     analysis.devices.retain(|device| main.devices.iter().any(|peaks| peaks.device == device.device));
     let width = if args.format == Format::Text { terminal_width() } else { None };
-    let report = highwater_documents::report_but(&analysis, |_| false, crate::report::columns(width));
+    let report = highwater_documents::report_but(&analysis, BTreeMap::new(), |_| false, crate::report::columns(width));
     let name = args.output.as_deref().map_or_else(|| "the dry run".to_owned(), short_name);
     let no_question = Asked { confs: &[], capacities: &[], cards: &[], torch: None, device: None };
     // Of the driver's own allocator there is nothing to run again.

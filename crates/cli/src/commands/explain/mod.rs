@@ -328,7 +328,7 @@ fn explained<'a>(
         Err(problem) if question.memory.is_some() => return Err(problem),
         checked => checked.is_ok(),
     };
-    let replayed = is_replayable.then(|| Replayed::new(analysis, device, question.torch));
+    let replayed = is_replayable.then(|| Replayed::new(analysis.snapshot, device, question.torch));
     let asked = Asked { memory, message };
     let mut failures = failures(analysis, device, replayed.as_ref(), asked);
     if memory.is_none() && question.device.is_none() {

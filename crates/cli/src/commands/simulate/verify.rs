@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use highwater_analysis::{StackClasses, analyse_with};
+use highwater_analysis::{Reconstruction, StackClasses, analyse_with};
 use highwater_documents::verify::{DeviceView, DifferenceView, EntryView, FidelityView, TorchView, VerifyView};
 use highwater_documents::{self};
 use highwater_findings::verdict::NOTHING_RECORDED;
@@ -30,9 +30,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let analysis = analyse_with(&snapshot, classes);
     let wanted = input.devices(&snapshot);
     let devices: Vec<_> = analysis.devices.iter().filter(|device| wanted.contains(&device.device)).collect();
+    let recorded: Vec<&Reconstruction<'_>> = devices.iter().map(|device| &*device.reconstruction).collect();
     let choice = match args.torch {
-        Some(torch) => Choice::asked(&snapshot, &devices, torch),
-        None => choose(&snapshot, &devices, &Watch::default()),
+        Some(torch) => Choice::asked(&snapshot, &recorded, torch),
+        None => choose(&snapshot, &recorded, &Watch::default()),
     };
     let view = VerifyView::new(&analysis, &devices, &choice);
     output::print(args.format, &view, |_| document(&view))?;
