@@ -25,6 +25,7 @@ mod driver;
 mod ffi;
 mod fourier;
 mod handles;
+mod hosts;
 mod kernels;
 mod launches;
 #[expect(unsafe_code, reason = "found by its name, and hands out a text")]
@@ -50,6 +51,7 @@ mod watchdog;
 pub use clock::highwater_nullgpu_timing_decides;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
+pub use hosts::{highwater_nullgpu_host_calls, highwater_nullgpu_host_waits};
 pub use ledger::{highwater_nullgpu_driver, highwater_nullgpu_read_python};
 pub use ranks::{
     highwater_nullgpu_failure, highwater_nullgpu_here, highwater_nullgpu_next_result, highwater_nullgpu_wait_at,

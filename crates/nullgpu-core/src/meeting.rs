@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::hosts;
 use crate::settings;
 
 /// Collectives that a rank may call before the others have called the first of them.
@@ -33,9 +34,13 @@ pub(crate) enum Kind {
     AllToAll,
     Split,
     Send,
+    /// The rest only of the host's memory: NCCL has others in their place.
+    Gather,
+    Scatter,
+    Barrier,
 }
 
-const KINDS: [(Kind, &str); 8] = [
+const KINDS: [(Kind, &str); 11] = [
     (Kind::AllReduce, "all_reduce"),
     (Kind::AllGather, "all_gather"),
     (Kind::ReduceScatter, "reduce_scatter"),
@@ -44,6 +49,9 @@ const KINDS: [(Kind, &str); 8] = [
     (Kind::AllToAll, "all_to_all"),
     (Kind::Split, "split of a group"),
     (Kind::Send, "send"),
+    (Kind::Gather, "gather"),
+    (Kind::Scatter, "scatter"),
+    (Kind::Barrier, "barrier"),
 ];
 
 impl Kind {
@@ -58,6 +66,10 @@ impl Kind {
 
     pub(crate) fn name(self) -> &'static str {
         KINDS[usize::from(self.number())].1
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
     }
 }
 
@@ -77,7 +89,7 @@ pub(crate) struct Post {
 }
 
 impl Post {
-    fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let place = &self.place.as_bytes()[..self.place.len().min(1000)];
         let mut body = vec![self.kind.number(), u8::from(self.bytes.is_some())];
         body.extend_from_slice(&self.element.to_le_bytes());
@@ -117,21 +129,43 @@ impl Post {
     }
 
     /// The call in words.
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let place = if self.place.is_empty() { String::new() } else { format!(" at {}", self.place) };
         format!("`{}`{place}", self.kind.name())
     }
 }
 
+/// Says that two ranks do not call the same as the call of this number, each given with its name; nothing if they do.
+pub(crate) fn difference(at: u64, (mine, ours): (&str, &Post), (other, theirs): (&str, &Post)) -> Option<String> {
+    let number = at + 1;
+    if theirs.kind != ours.kind || theirs.peer != ours.peer {
+        return Some(format!(
+            "ranks call collectives in different orders: as number {number} of a group, {mine} calls {} and {other} calls {}",
+            ours.words(),
+            theirs.words(),
+        ));
+    }
+    (ours.kind.is_of_one_size() && theirs.extent() != ours.extent()).then(|| {
+        format!(
+            "ranks call a collective with different sizes: as number {number} of a group, {mine} calls {} with {} and {other} calls {} \
+             with {}",
+            ours.words(),
+            ours.size_words(),
+            theirs.words(),
+            theirs.size_words(),
+        )
+    })
+}
+
 /// Calls of one sort, the first of them being the one with this number.
 #[derive(Default)]
-struct Calls {
+pub(crate) struct Calls {
     first: u64,
     posts: VecDeque<Post>,
 }
 
 impl Calls {
-    fn push(&mut self, post: Post) {
+    pub(crate) fn push(&mut self, post: Post) {
         self.posts.push_back(post);
         if self.posts.len() > KEPT {
             self.posts.pop_front();
@@ -139,34 +173,34 @@ impl Calls {
         }
     }
 
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first + self.posts.len() as u64
     }
 
-    fn get(&self, number: u64) -> Option<&Post> {
+    pub(crate) fn get(&self, number: u64) -> Option<&Post> {
         self.posts.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 }
 
 /// A rank, as far as it has been read.
-struct Member {
+pub(crate) struct Member {
     file: File,
     read: u64,
     process: u32,
     /// Its number among all.
     global: i32,
-    collectives: Calls,
+    pub(crate) collectives: Calls,
     /// What it sends to this rank.
     sends: Calls,
     /// Its calls that were compared with this rank's.
-    compared: u64,
+    pub(crate) compared: u64,
 }
 
 /// The length of what stands at the beginning of a file: process and rank.
 const HEADER: usize = 8;
 
 impl Member {
-    fn open(path: &Path) -> Option<Self> {
+    pub(crate) fn open(path: &Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).ok()?;
@@ -183,7 +217,7 @@ impl Member {
     }
 
     /// Reads what it has said since.
-    fn catch_up(&mut self, own: i32) {
+    pub(crate) fn catch_up(&mut self, own: i32) {
         let length = self.file.metadata().map_or(0, |metadata| metadata.len());
         let Some(new) = length.checked_sub(self.read).filter(|&new| new > 4) else { return };
         let mut bytes = vec![0; usize::try_from(new).unwrap_or(0)];
@@ -204,7 +238,7 @@ impl Member {
         self.read = length - rest.len() as u64;
     }
 
-    fn name(&self, number: usize) -> String {
+    pub(crate) fn name(&self, number: usize) -> String {
         if self.global < 0 { format!("rank {number} of the group") } else { format!("rank {}", self.global) }
     }
 
@@ -364,27 +398,8 @@ impl Meeting {
                 let (Some(theirs), Some(ours)) = (member.collectives.get(at), own.collectives.get(at)) else {
                     continue;
                 };
-                let same_call = theirs.kind == ours.kind && theirs.peer == ours.peer;
-                if same_call && ours.kind.is_of_one_size() && theirs.extent() != ours.extent() {
-                    return Err(format!(
-                        "ranks call a collective with different sizes: as number {} of a group, {mine} calls {} with {} and {} calls {} \
-                         with {}",
-                        at + 1,
-                        ours.words(),
-                        ours.size_words(),
-                        member.name(number),
-                        theirs.words(),
-                        theirs.size_words(),
-                    ));
-                }
-                if !same_call {
-                    return Err(format!(
-                        "ranks call collectives in different orders: as number {} of a group, {mine} calls {} and {} calls {}",
-                        at + 1,
-                        ours.words(),
-                        member.name(number),
-                        theirs.words(),
-                    ));
+                if let Some(why) = difference(at, (&mine, ours), (&member.name(number), theirs)) {
+                    return Err(why);
                 }
             }
             member.compared = member.compared.max(until);
@@ -393,7 +408,7 @@ impl Meeting {
     }
 }
 
-fn begin_own(place: &Path, rank: i32) -> io::Result<File> {
+pub(crate) fn begin_own(place: &Path, rank: i32) -> io::Result<File> {
     fs::create_dir_all(place)?;
     // The others shall see it with its beginning, or not at all.
     let hidden = place.join(format!(".{rank}"));
@@ -419,7 +434,7 @@ static WAITED_FOR: Mutex<Option<String>> = Mutex::new(None);
 
 /// What this process waits for, if it waits for another rank.
 pub(crate) fn waited_for() -> Option<String> {
-    locked(&WAITED_FOR).clone()
+    locked(&WAITED_FOR).clone().or_else(hosts::waited_for)
 }
 
 impl Drop for Wait<'_> {

@@ -77,7 +77,7 @@ impl Call {
                 let parts = all()?.into_iter().map(part).collect::<Option<Vec<_>>>()?;
                 reduce(self.element, self.operation, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
             }
-            Kind::Split | Kind::Send => None,
+            Kind::Split | Kind::Send | Kind::Gather | Kind::Scatter | Kind::Barrier => None,
         }
     }
 
@@ -85,7 +85,7 @@ impl Call {
     fn gets(&self, rank: i32) -> bool {
         match self.kind {
             Kind::Reduce => self.root == rank,
-            Kind::Split | Kind::Send => false,
+            Kind::Split | Kind::Send | Kind::Gather | Kind::Scatter | Kind::Barrier => false,
             _ => true,
         }
     }
@@ -289,7 +289,8 @@ pub(crate) fn join(name: &str, ranks: i32, rank: i32, device: i32) -> Result<Com
     Ok(Communicator { ranks, rank, device, meeting })
 }
 
-fn place() -> String {
+/// The program's line that this thread is at.
+pub(crate) fn place() -> String {
     PLACE.try_with(|place| place.borrow().clone()).unwrap_or_default()
 }
 

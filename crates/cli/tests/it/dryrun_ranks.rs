@@ -178,6 +178,95 @@ dist.barrier()
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_on_the_host_in_different_orders_are_named_with_both_lines() {
+    // Gloo waits for ever here.
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+dist.init_process_group('gloo')
+torch.ones(1, device='cuda')
+data = torch.ones(4)
+dist.all_reduce(data)
+if rank == 0:
+    dist.barrier()
+else:
+    dist.broadcast(data, 0)
+dist.all_reduce(data)
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2", "--timeout", "5m"]);
+    // The last to call says so; the other may be told by gloo that nobody is there any more.
+    let processes = answer["processes"].as_array().unwrap();
+    let named = processes.iter().filter_map(|process| process["error"].as_str()).any(|error| {
+        error.contains("different orders: as number 2 of a group")
+            && error.contains("`barrier` at script.py:9")
+            && error.contains("`broadcast` at script.py:11")
+    });
+    assert!(named, "{processes:?} {err}");
+    assert_eq!((status, &answer["ended"]), (2, &"error".into()), "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_on_the_host_in_one_order_are_left_alone() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
+torch.ones(1, device='cuda')
+for again in range(2):
+    # Groups of the same names, one after the other.
+    if again: dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port + 1}', rank=rank, world_size=2)
+    else: dist.init_process_group('gloo')
+    data, parts = torch.ones(4), [torch.empty(4), torch.empty(4)]
+    later = dist.all_reduce(data, async_op=True)
+    dist.broadcast(data, 1)
+    later.wait()
+    dist.gather(data, parts if rank else None, dst=1)
+    dist.scatter(data, None if rank else parts, src=0)
+    objects = [None, None]
+    dist.all_gather_object(objects, rank)
+    assert objects == [0, 1]
+    dist.gather_object(rank, None if rank else objects)
+    told = [None]
+    dist.scatter_object_list(told, None if rank else ['a', 'b'])
+    assert told == ['ab'[rank]]
+    dist.recv(data, 0) if rank else dist.send(data, 1)
+    own = [dist.new_group([number]) for number in range(2)][rank]
+    if rank: dist.barrier(group=own)
+    dist.all_reduce(data, group=own)
+    if again == 0: dist.barrier()
+    dist.monitored_barrier()
+    dist.destroy_process_group()
+";
+    let (status, _, err) = with_torch(script, &["--ranks", "2"]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_ranks_find_each_other_if_the_port_that_the_script_gives_is_taken() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let script = format!(
+        "
+import os, torch, torch.distributed as dist
+os.environ['MASTER_PORT'] = '{}'
+for _ in range(2):
+    dist.init_process_group('nccl')
+    torch.cuda.set_device(dist.get_rank())
+    own = torch.tensor([dist.get_rank() + 1], device='cuda')
+    dist.all_reduce(own)
+    assert own.item() == 3
+    dist.barrier()
+    dist.destroy_process_group()
+",
+        taken.local_addr().unwrap().port()
+    );
+    let (status, answer, err) = with_torch(&script, &["--ranks", "2", "--timeout", "5m"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_ranks_find_the_first_one_also_when_it_is_done() {
     let script = "
 import os, time, torch, torch.distributed as dist

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from highwater_dryrun import farewell, importing, settings
+from highwater_dryrun import farewell, importing, ports, settings
 
 
 _WITHOUT_CUPY = (
@@ -24,6 +24,7 @@ def begin() -> None:
     wanted = settings.get()
     if not wanted.imagined_ranks:
         farewell.begin(wanted.launched_ranks > 1)
+        ports.begin(wanted.directory)
     importing.after("torch", lambda _: _begin_with_torch(wanted))
     importing.refuse("cupy", _WITHOUT_CUPY)
     # It checks NVIDIA's libraries for itself, and would complain before it does the same.

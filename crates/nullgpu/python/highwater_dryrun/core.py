@@ -24,7 +24,7 @@ def library() -> ctypes.CDLL:
     core.highwater_nullgpu_write_trace.argtypes = []
     core.highwater_nullgpu_when_crashed.restype = None
     core.highwater_nullgpu_when_crashed.argtypes = [_CRASHED]
-    number, size = ctypes.c_uint64, ctypes.c_size_t
+    number, size, text = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_char_p
     for name, result, arguments in (
         ("note", None, [size, size, size]),
         ("known", ctypes.c_int, [size, size, size]),
@@ -34,6 +34,8 @@ def library() -> ctypes.CDLL:
         ("wait_at", ctypes.c_int, [size, size]),
         ("failure", ctypes.c_char_p, []),
         ("waited_for", ctypes.c_char_p, []),
+        ("host_calls", ctypes.c_int64, [text, size, ctypes.c_uint32, ctypes.c_uint32, text, size, ctypes.c_int32]),
+        ("host_waits", None, [text, size, ctypes.c_int64, ctypes.c_int32]),
         ("timing_decides", ctypes.c_int, []),
         ("read_python", None, [ctypes.c_int]),
         ("driver", ctypes.c_char_p, []),

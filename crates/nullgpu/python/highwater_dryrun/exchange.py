@@ -8,6 +8,7 @@ operators of `_c10d_functional`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import weakref
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from highwater_dryrun import core, importing
+from highwater_dryrun import core, hosts, importing
 from highwater_dryrun.mirrors import Mirrors, may_be_kept
 from highwater_dryrun.reads import Places
 
@@ -49,10 +50,12 @@ class Exchange:
         self._waiting: "weakref.WeakKeyDictionary[Any, _Call]" = weakref.WeakKeyDictionary()
         self._together: "weakref.WeakKeyDictionary[Any, _Call]" = weakref.WeakKeyDictionary()
         """Groups whose calls are made together, and what has been called."""
+        self._hosts: "hosts.Hosts | None" = None
 
     def attach(self, module: Any) -> None:
         """Begins, with :mod:`torch.distributed.distributed_c10d`."""
         native = torch._C._distributed_c10d
+        self._hosts = hosts.Hosts(module)
         for name in _METHODS:
             if hasattr(native.ProcessGroup, name):
                 setattr(native.ProcessGroup, name, self._calling(name, getattr(native.ProcessGroup, name)))
@@ -91,10 +94,14 @@ class Exchange:
         def call(group: Any, *arguments: Any, **options: Any) -> Any:
             with torch._C.DisableTorchFunction():
                 given = [*arguments, *options.values()]
-                self._tell(_tensors(given))
-                self._say_place()
+                tensors = _tensors(given)
+                self._tell(tensors)
+                place = self._say_place()
                 made = _Call(self._library.highwater_nullgpu_next_result())
-                work = plain(group, *arguments, **options)
+                if self._hosts is not None:
+                    made.host = self._hosts.call(name, group, given, tensors, place)
+                with made.waiting():
+                    work = plain(group, *arguments, **options)
                 made.end = self._library.highwater_nullgpu_next_result()
                 if name not in ("send", "barrier", "_end_coalescing") and given and not _sends(name, group, given):
                     made.outputs = [tensor for tensor in _tensors(given[:1]) if tensor.is_cuda]
@@ -120,7 +127,9 @@ class Exchange:
     def _waiting_for(self, plain: "Callable[..., Any]") -> "Callable[..., Any]":
         @functools.wraps(plain)
         def wait(work: Any, *arguments: Any, **options: Any) -> Any:
-            done = plain(work, *arguments, **options)
+            made = self._waiting.get(work)
+            with made.waiting() if made is not None else contextlib.nullcontext():
+                done = plain(work, *arguments, **options)
             made = self._waiting.pop(work, None)
             if made is not None:
                 with torch._C.DisableTorchFunction():
@@ -155,9 +164,10 @@ class Exchange:
             if self._library.highwater_nullgpu_known(storage.data_ptr(), value.data_ptr(), storage.nbytes()):
                 self._mirrors.put_storage(tensor, value)
 
-    def _say_place(self) -> None:
+    def _say_place(self) -> bytes:
         place = (self._places.innermost(sys._getframe(2)) or "").encode()
         self._library.highwater_nullgpu_here(place, len(place))
+        return place
 
     def _fail(self) -> None:
         raise torch.distributed.DistBackendError(self._library.highwater_nullgpu_failure().decode(errors="replace"))
@@ -168,6 +178,12 @@ class _Call:
         self.first = self.end = first
         """The numbers of the null GPU's results."""
         self.outputs: "list[torch.Tensor]" = []
+        self.host: "hosts.Call | None" = None
+        """If it is over the host's memory."""
+
+    def waiting(self) -> Any:
+        """A scope in which the program waits for it."""
+        return self.host if self.host is not None else contextlib.nullcontext()
 
 
 def _sends(name: str, group: Any, given: "list[Any]") -> bool:
