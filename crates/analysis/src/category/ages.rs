@@ -73,6 +73,15 @@ pub(super) fn has_hole(regions: &[Region]) -> bool {
     hole(&pieces(regions), LONG).is_some()
 }
 
+/// The segments of each chunk, which was filled upwards: by index, of regions that ascend by address.
+pub(super) fn chunks(regions: &[Region]) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut next = 0;
+    regions.chunk_by(|a, b| a.address / CHUNK == b.address / CHUNK).map(move |chunk| {
+        next += chunk.len();
+        next - chunk.len()..next
+    })
+}
+
 /// The pieces of the highest hole that holds at least so many bytes: several where segments in it were released.
 fn hole(pieces: &[&[Region]], least_bytes: u64) -> Option<Range<usize>> {
     let mut next = 0;

@@ -273,7 +273,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The bytes of one pool that lie as acted, and of these the roles. Of layouts that several roles have, the addresses decide if
-    /// the others are a third of the bytes, and most lie at theirs.
+    /// those of the others that could lie elsewhere are a third of the bytes, and most lie at theirs.
     fn compare(&self, acted: &[Acted], is_large: bool) -> (u64, FxHashMap<usize, Role>) {
         let at: FxHashMap<u64, (u64, Role)> =
             acted.iter().map(|block| (block.address, (block.size_bytes, block.role))).collect();
@@ -295,9 +295,11 @@ impl<'a> Stage<'a> {
             let of_one: u64 = lain.1.iter().map(|block| block.1).fold(0, u64::saturating_add);
             bytes = bytes.saturating_add(of_one.saturating_mul(recorded.len().min(acted.len()) as u64));
             if recorded.len() <= acted.len() && acted.iter().all(|roles| *roles == acted[0]) {
+                // Where all segments of these bytes are alike, the bytes lead there, whatever the order.
+                let tells = self.segments.iter().filter(|segment| segment.1 == lain.0).count() > recorded.len();
                 for blocks in recorded {
-                    sure = sure.saturating_add(of_one);
-                    if told(blocks, &lain).as_ref() == Some(&acted[0]) {
+                    sure = sure.saturating_add(if tells { of_one } else { 0 });
+                    if tells && told(blocks, &lain).as_ref() == Some(&acted[0]) {
                         at_address = at_address.saturating_add(of_one);
                     }
                     roles.extend(blocks.iter().copied().zip(acted[0].iter().copied()));
@@ -424,6 +426,22 @@ mod tests {
         let found = rehearsed(&held(&blocks), &[3, 4]);
         let expected = roles.map(Some);
         assert_eq!(found, expected);
+    }
+
+    /// Three segments, of which the first and the second have a parameter or state of the same size, by their age alone.
+    #[test]
+    fn addresses_decide_only_where_others_could_lie_elsewhere() {
+        let play = Play {
+            events: vec![event(0, 0, 12, false), event(1, 0, 12, true)],
+            steps: vec![Step { start: 0, first_free: 1, parameters: vec![(18 * MIB, 0), (30 * MIB, 0)] }],
+            states: [(18 * MIB, 1), (30 * MIB, 0)].into_iter().collect(),
+            ..Play::default()
+        };
+        let orders = [Order { parameters: vec![18 * MIB, 30 * MIB], moved: vec![18 * MIB, 30 * MIB] }];
+        let settings = Settings::new(TorchVersion::v2(11));
+        let regions = [region(0, 18), region(32, 30), region(64, 18)];
+        let found = rehearse(&play, &orders, &settings, &regions, &held(&[(0, 18), (32, 30), (64, 18)]));
+        assert_eq!(found.roles, [(1, Role::Parameter)].into_iter().collect());
     }
 
     #[test]

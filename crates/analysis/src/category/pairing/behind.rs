@@ -5,8 +5,8 @@ use highwater_snapshot::Block;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Known, LARGE, MIN_FROZEN, WORKSPACES};
-use crate::category::ages::ages_by_any_hole;
-use crate::category::before::{self, Held};
+use crate::category::ages::{ages_by_any_hole, chunks};
+use crate::category::before::{self, Held, Region};
 use crate::category::origin::Origin;
 
 /// Sizes that show layers: each has several matrices, which repeat in turns.
@@ -58,8 +58,10 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             // Of a matrix of each layer, one or two are younger than all others. Large blocks may fill what the driver gave back.
             let are_half_behind = || layers.iter().all(|&layer| younger(group, layer) * 2 >= group.1.len());
             let are_behind = || layers.iter().all(|&layer| is_behind(group, layer));
+            let fill = || fill_chunks(group, &layers, held, &self.memory.regions);
             let is_most = || bytes(group) > all / 2 && !self.is_head(group.0, held, returned);
-            is_larger && ((is_one_for_each(group, &layers) && are_half_behind()) || (are_behind() && is_most()))
+            is_larger
+                && ((is_one_for_each(group, &layers) && (are_half_behind() || fill())) || (are_behind() && is_most()))
         });
         found.map(|group| group.0).collect()
     }
@@ -135,6 +137,31 @@ fn is_one_for_each(group: Group<'_>, layers: &[Group<'_>]) -> bool {
     count >= MIN_FROZEN && layers.iter().filter(|layer| fits(layer.1.len())).count() >= MIN_SIZES
 }
 
+/// Whether blocks of a size fill what layers left of the driver's chunks, never the reverse, and most have chunks without layers: a matrix
+/// of each layer would precede some layers.
+fn fill_chunks(group: Group<'_>, layers: &[Group<'_>], held: &[Held], regions: &[Region]) -> bool {
+    let mut own = 0;
+    let mut shared = 0;
+    for chunk in chunks(regions) {
+        let (mut blocks, mut has_layers) = (0, false);
+        for region in &regions[chunk] {
+            let first = held.partition_point(|block| block.address < region.address);
+            let end = held.partition_point(|block| block.address < region.address.saturating_add(region.total_bytes));
+            let held = &held[first..end];
+            let is_of_layers = held
+                .iter()
+                .any(|block| block.size_bytes > LARGE && layers.iter().any(|layer| layer.0 == block.size_bytes));
+            blocks += held.iter().filter(|block| block.size_bytes == group.0).count();
+            if is_of_layers && blocks > 0 {
+                return false;
+            }
+            has_layers |= is_of_layers;
+        }
+        *(if has_layers { &mut shared } else { &mut own }) += blocks;
+    }
+    shared >= MIN_FROZEN && own >= shared
+}
+
 fn bytes(group: Group<'_>) -> u64 {
     group.0.saturating_mul(group.1.len() as u64)
 }
@@ -182,5 +209,33 @@ mod tests {
         };
         assert_eq!([6, 12].map(count), [true; 2]);
         assert_eq!([1, 2, 4, 5, 7, 24].map(count), [false; 6]);
+    }
+
+    #[test]
+    fn pages_fill_chunks_that_layers_left_and_a_matrix_of_each_layer_precedes_some() {
+        /// Segments of so many MiB at so many MiB, each with one block, and whether those of 12 MiB fill chunks.
+        fn fill(segments: &[(u64, u64)]) -> bool {
+            let mut segments = segments.to_vec();
+            segments.sort_unstable();
+            let of = |&(at, mib): &(u64, u64)| Held {
+                row: 0,
+                address: at << 20,
+                size_bytes: mib << 20,
+                block_bytes: mib << 20,
+            };
+            let held: Vec<Held> = segments.iter().map(of).collect();
+            let region =
+                |block: &Held| Region { address: block.address, total_bytes: block.block_bytes, is_expandable: false };
+            let regions: Vec<Region> = held.iter().map(region).collect();
+            fill_chunks((12 << 20, &[]), &[(10 << 20, &[])], &held, &regions)
+        }
+        let layers: Vec<(u64, u64)> = (0..4).map(|at| (32 * at, 10)).collect();
+        let left: Vec<(u64, u64)> = (0..4).map(|at| (32 * at + 10, 12)).collect();
+        let own = [(256, 12), (268, 12), (288, 12), (300, 12)];
+        let pages = [&layers[..], &left, &own].concat();
+        assert!(fill(&pages));
+        assert!(!fill(&[&layers[..], &left].concat()), "as many in each chunk: of the layers");
+        assert!(!fill(&[&pages[..], &[(320, 12), (332, 10)]].concat()), "one precedes a layer");
+        assert!(!fill(&[&layers[..], &own].concat()), "no chunk has both");
     }
 }
