@@ -36,6 +36,9 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # One target after the other, but for those that `make test` runs at once.
 ifndef MAY_RUN_AT_ONCE
 .NOTPARALLEL:
+else
+# Cargo has all cores, and would look for make's own count of jobs.
+CARGO := env -u MAKEFLAGS $(CARGO)
 endif
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages

@@ -233,7 +233,7 @@ impl<'a> DeviceAnalysis<'a> {
         at.collect()
     }
 
-    /// The peak that the report speaks of: see [`by`](Self::by).
+    /// The peak that the report speaks of: see [`by`](Reconstruction::by).
     pub fn peak(&self) -> Peak {
         if self.by == Total::Requested { self.timeline.requested_peak() } else { self.timeline.allocated_peak() }
     }
