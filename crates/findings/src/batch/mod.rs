@@ -47,8 +47,8 @@ impl BatchBound {
 
 /// Splits the peak of a device into what does not grow with the batch, and what may.
 ///
-/// In the total that the report goes by ([`DeviceAnalysis::by`]). `None` if nothing that may grow was recorded, or if a tenth
-/// of the peak or more is not told.
+/// In the total that the report goes by, [`Reconstruction::by`](highwater_analysis::Reconstruction::by). `None` if nothing that may
+/// grow was recorded, or if a tenth of the peak or more is not told.
 ///
 /// ```no_run
 /// let snapshot = highwater_snapshot::Snapshot::open("run.pickle")?;
