@@ -150,7 +150,7 @@ impl<'a> std::ops::Deref for DeviceAnalysis<'a> {
 }
 
 impl<'a> DeviceAnalysis<'a> {
-    /// Adds what stacks tell to what the entries tell.
+    /// Interprets a reconstructed device by its stacks: iterations, categories, growth.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         reconstruction: Arc<Reconstruction<'a>>,

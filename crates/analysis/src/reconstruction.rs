@@ -1,4 +1,4 @@
-//! The memory of a device as its entries and its dump tell it: what a replay needs, and what everything that reads stacks rests on.
+//! The memory of a device, reconstructed from its entries and its dump without any stack: all that a replay needs.
 
 use highwater_allocator::Settings;
 use highwater_snapshot::{Action, EndTotals, EntryTable, Place, Profile, Segment, Snapshot, StackId, Warnings};
@@ -89,7 +89,7 @@ impl<'a> Reconstruction<'a> {
     }
 }
 
-/// How many of the first entries of a device stand for what was there before a profile.
+/// The number of leading entries of a device that stand for memory from before the profile.
 pub(crate) fn preexisting(profile: &Profile, device: u32) -> u32 {
     profile.preexisting.get(device as usize).copied().unwrap_or(0)
 }

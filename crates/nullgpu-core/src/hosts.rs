@@ -1,5 +1,5 @@
-//! Collectives over the host's memory. Gloo carries these, and waits for ever where the ranks call different ones. So each rank says what
-//! it calls, and compares that with what the others have said by then: the last one to call finds out. Nobody waits here.
+//! Collectives over the host's memory. Gloo carries these, and waits forever if the ranks call different ones. So each rank posts its calls
+//! and compares them with the calls that the others have posted: the last rank to call finds the difference. Nothing here waits.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -31,7 +31,7 @@ def _replace(module: Any, directory: str) -> None:
 
     def store(*arguments: Any, **options: Any) -> Any:
         host, port, is_master = (options.get(name) for name in ("host_name", "port", "is_master"))
-        # With a launcher's store, whose port is the launcher's to choose, it is not so.
+        # Other stores are a launcher's, which chooses their port itself.
         if not options.get("multi_tenant") or not port or host not in (*_HERE, socket.gethostname()):
             return plain(*arguments, **options)
         told = os.path.join(directory, f"port-{port}")

@@ -1,4 +1,4 @@
-//! Which segments hold parameters, by what they hold and what lies beside them.
+//! Chooses the segments that hold parameters, by their contents and their neighbours.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -112,7 +112,7 @@ impl<'a> Labelling<'a> {
     }
 
     /// Segments with the same blocks are worth the same, so the labels may have more of these than wanted: those that suit parameters least
-    /// are none. Returns the blocks of which that held.
+    /// lose their label. Returns the blocks of the segments that lost it.
     fn drop_excess(&self, labels: &mut [bool], preferences: &[f64]) -> FxHashSet<&[(usize, usize)]> {
         let mut excess: Vec<f64> = self.wanted.iter().map(|wanted| -wanted.1).collect();
         for (sizes, _) in self.sizes.iter().zip(labels.iter()).filter(|(_, is_parameter)| **is_parameter) {
