@@ -9,6 +9,7 @@ import atexit
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,6 +61,7 @@ def _at_exit(process: int) -> None:
 
 def _watch(module: Any, keeps_stores: bool) -> None:
     meet = module.rendezvous
+    met: "Counter[int]" = Counter()
 
     def rendezvous(*arguments: Any, **options: Any) -> "Iterator[tuple[Any, int, int]]":
         for store, rank, size in meet(*arguments, **options):
@@ -67,6 +69,12 @@ def _watch(module: Any, keeps_stores: bool) -> None:
                 _found.append((rank, size))
             if keeps_stores and rank == 0 and size > 1:
                 _stores.append(store)
+            port = getattr(store, "port", None)
+            if keeps_stores and size > 1 and port is not None:
+                # A program that leaves its process group and makes another would have a new store for it, without the keys of the first.
+                if met[port]:
+                    store = module.PrefixStore(f"group {met[port]}", store)
+                met[port] += 1
             yield store, rank, size
 
     module.rendezvous = rendezvous
