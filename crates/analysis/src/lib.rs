@@ -33,6 +33,7 @@ pub mod lifetime;
 pub mod native;
 pub mod oom;
 pub mod outline;
+pub mod parallel;
 pub mod phase;
 pub mod place;
 pub mod reconstruction;
@@ -131,15 +132,7 @@ pub fn analyse_beside<'a, T>(
         let devices = reconstructions.iter().cloned();
         devices.map(|device| DeviceAnalysis::new(snapshot, device, &settings, stacks)).collect()
     };
-    let (devices, done) = std::thread::scope(|scope| {
-        // Where no thread can be had, one comes after the other.
-        let begun = std::thread::Builder::new().spawn_scoped(scope, interpret).ok();
-        let done = meanwhile(&reconstructions);
-        let join = |begun: std::thread::ScopedJoinHandle<'_, _>| {
-            begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        (begun.map_or_else(interpret, join), done)
-    });
+    let (devices, done) = parallel::both(interpret, || meanwhile(&reconstructions));
     let driver = snapshot.extra(Snapshot::DRIVER).map(Recording::from_json).and_then(|read| {
         let warn = |problem: Problem| {
             let parts = std::iter::once(problem.what()).chain(problem.causes().iter().map(String::as_str));

@@ -8,13 +8,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::{Analysis, parallel};
 use highwater_documents::answer::{self, Question};
 use highwater_documents::columns::{self, Columns, Encoding, Kind, Section, SectionInfo, WhatIf, columns};
 use highwater_documents::{explain, report};
 use highwater_units::count;
-use highwater_whatif::{Replayed, Watch, parallel, replayable};
+use highwater_whatif::{Replayed, Watch, replayable};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;

@@ -12,11 +12,11 @@ use std::thread;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use highwater_analysis::device::DeviceAnalysis;
-use highwater_analysis::{Analysis, StackClasses, analyse_with};
+use highwater_analysis::{Analysis, StackClasses, analyse_with, parallel};
 use highwater_documents::columns::{self, Columns, Encoding, columns, with_calls};
 use highwater_documents::{explain, report};
 use highwater_snapshot::{Snapshot, Unpacking};
-use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable, parallel};
+use highwater_whatif::{Progress as _, Replayed, Watch, check_replayable};
 use tokio::sync::{oneshot, watch};
 
 use crate::comparing::{Other, Wanted, compared};

@@ -1,9 +1,9 @@
 //! What each `empty_cache()` of the program cost, and what it was good for.
 
 use highwater_allocator::{AddressPolicy, Memory, Settings};
+use highwater_analysis::parallel;
 use highwater_snapshot::EntryId;
 
-use super::parallel;
 use super::run::run;
 use super::study::{Study, machine};
 use crate::replay::{Program, Step};

@@ -1,11 +1,11 @@
 //! How little memory is enough: for each of a set of settings, the smallest safe capacity.
 
 use highwater_allocator::{AddressPolicy, Memory, Settings};
+use highwater_analysis::parallel;
 use highwater_driver::Card;
 use highwater_driver::context::TRAINING_BYTES;
 
 use super::conf::Conf;
-use super::parallel;
 use super::run::{AMPLE_BYTES, Run};
 use super::study::Study;
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use highwater_allocator::{Memory, Settings};
+use highwater_analysis::parallel;
 
-use super::parallel;
 use super::run::run_within;
 use super::study::{ADDRESS_ORDERS, Study, machine};
 

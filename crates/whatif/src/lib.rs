@@ -14,7 +14,6 @@ pub mod largest;
 mod least;
 pub mod live;
 pub mod packing;
-pub mod parallel;
 pub mod pinned;
 pub mod pinning;
 mod progress;

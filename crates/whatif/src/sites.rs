@@ -3,9 +3,9 @@
 use highwater_allocator::{AddressPolicy, BlockState, Memory, Settings};
 use highwater_analysis::callsite::{Site, Sites};
 use highwater_analysis::device::DeviceAnalysis;
+use highwater_analysis::parallel;
 use rustc_hash::FxHashMap;
 
-use super::parallel;
 use super::run::{Runner, run};
 use super::study::{Study, machine};
 use crate::replay::{Program, Step};

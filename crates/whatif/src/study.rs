@@ -2,8 +2,8 @@
 
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Memory, Settings, TorchVersion};
-use highwater_analysis::Reconstruction;
 use highwater_analysis::recorded_settings::recorded_settings;
+use highwater_analysis::{Reconstruction, parallel};
 use highwater_driver::Card;
 use highwater_driver::context::TRAINING_BYTES;
 use highwater_snapshot::Snapshot;
@@ -11,7 +11,6 @@ use highwater_units::count;
 
 use super::live::{LiveBytes, intervals, live_bytes};
 use super::packing::{Effort, Packing, pack_watched};
-use super::parallel;
 use super::run::{AMPLE_BYTES, Machine, Outcome, Run, run};
 use crate::replay::{Fidelity, Program, Replay, replay};
 

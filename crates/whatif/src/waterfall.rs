@@ -1,8 +1,8 @@
 //! Where reserved memory goes: one cause taken away after the other.
 
 use highwater_allocator::{AddressPolicy, Memory, Settings};
+use highwater_analysis::parallel;
 
-use super::parallel;
 use super::run::{Runner, run};
 use super::study::{Study, machine};
 use crate::replay::{Program, Step};

@@ -35,8 +35,8 @@ use crate::{Format, TorchView, Version, warnings};
 use highwater_analysis::Analysis;
 use highwater_analysis::device::DeviceAnalysis;
 use highwater_analysis::lifetime::number;
+use highwater_analysis::parallel;
 use highwater_outside::Timeline;
-use highwater_whatif::parallel;
 
 /// The input.
 #[derive(Clone, Copy, Debug, Default)]

@@ -42,8 +42,8 @@ pub use highwater_analysis::place::place;
 use highwater_snapshot::{Profile, ProfileForm, Snapshot};
 
 use highwater_analysis::device::DeviceAnalysis;
-use highwater_analysis::{Analysis, Reconstruction};
-use highwater_whatif::{Study, parallel};
+use highwater_analysis::{Analysis, Reconstruction, parallel};
+use highwater_whatif::Study;
 
 /// The finding that replays.
 const ALLOCATOR_SETTINGS: &str = "allocator-settings";
@@ -248,15 +248,7 @@ pub fn findings_beside<T>(
     rules.sort_by_key(|(_, rule)| !rule.is_slow);
     let evidence = Evidence::new(analysis, device, study);
     let find_all = || parallel::map(&rules, |&(place, rule)| (place, (rule.find)(&evidence)));
-    let (mut found, done) = std::thread::scope(|scope| {
-        // Where no thread can be had, one comes after the other.
-        let begun = std::thread::Builder::new().spawn_scoped(scope, find_all).ok();
-        let done = meanwhile();
-        let join = |begun: std::thread::ScopedJoinHandle<'_, _>| {
-            begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        (begun.map_or_else(find_all, join), done)
-    });
+    let (mut found, done) = parallel::both(find_all, meanwhile);
     found.sort_by_key(|&(place, _)| place);
     let mut findings: Vec<Finding> = found.into_iter().filter_map(|(_, finding)| finding).collect();
     // The one says what the other asks for.

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use highwater_allocator::program::{self, Options, Run, RunError, Summary};
 use highwater_allocator::settings::Backend;
 use highwater_allocator::{AddressPolicy, ConfError, Settings, TorchVersion};
+use highwater_analysis::parallel;
 use highwater_documents::requests::{ProgramView, RequestsView, RunView, TorchView, Warning};
 use highwater_problem::Explained as _;
-use highwater_whatif::parallel;
 
 use super::Args;
 use super::program_file::{ProgramFile, address_policy};

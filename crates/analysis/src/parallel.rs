@@ -1,4 +1,4 @@
-//! Runs side by side, on all cores.
+//! Work on several cores, which goes on where no thread can be had.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,8 +29,28 @@ pub fn map<T: Sync, R: Send>(items: &[T], apply: impl Fn(&T) -> R + Sync) -> Vec
     results.map(|result| result.expect("every item was taken")).collect()
 }
 
+/// Runs both at once, the first on a thread of its own.
+pub fn both<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
+    let first = &first;
+    std::thread::scope(|scope| {
+        let begun = std::thread::Builder::new().spawn_scoped(scope, first);
+        let second = second();
+        let first = match begun {
+            Ok(begun) => begun.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => first(),
+        };
+        (first, second)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn both_results_come() {
+        let words = ["one", "two"].map(str::to_owned);
+        assert_eq!(super::both(|| words[0].len(), || words[1].clone()), (3, "two".to_owned()));
+    }
+
     #[test]
     fn results_come_in_the_order_of_the_items() {
         let items: Vec<u32> = (0..100).collect();
