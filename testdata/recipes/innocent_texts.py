@@ -189,4 +189,8 @@ TEXTS = [
     "A question about diffusion-pipe: how much memory does blocks_to_swap = 20 save, and how much slower is it?",
     "| GPU 0 | 13 % | 4122 MiB / 24564 MiB | FramePack: high-VRAM mode is off",
     "The memory of the KV cache grows with the context; with text-generation-webui choose --cache-type q4 to make it smaller.",
+    "2025-08-02 23:46:25.965629: W external/xla/xla/hlo/transforms/simplifiers/hlo_rematerialization.cc:3423] Can't reduce memory use below 10.64GiB (11429599125 bytes) by rematerialization; only reduced to 67.69GiB (72679996812 bytes), down from 71.05GiB (76287081352 bytes) originally",
+    "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 22.19 GiB, available: 0.11 GiB",
+    "[    1.768086] amdgpu 0000:bd:00.0:  63968M of GTT memory ready.",
+    "my 24 GB card fills up at step 3",
 ]

@@ -29,7 +29,7 @@ pub use diagnosis::{Cause, Diagnosis, diagnosis};
 pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
 pub use log::{
-    AskedAt, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Purpose, Side, Surroundings,
+    AskedAt, Compiled, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Purpose, Side, Surroundings,
     TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};

@@ -89,6 +89,10 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         steps.sort_by_key(|step| step.id != "look-at-device");
     }
     let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
+    if exceeds_watermark(situation) && own.is_empty() {
+        steps.splice(..0, shrink(situation, diagnosis));
+        return steps;
+    }
     match shrink(situation, diagnosis) {
         Some(_) if !own.is_empty() => {
             // A small rest in pieces tells that the card is too small for the settings.
@@ -106,6 +110,17 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         None => {}
     }
     steps
+}
+
+/// Whether MPS refused a request far beyond its limit. That is 1.7 times the working set that Metal recommends (`MPSAllocator.h`), about
+/// the machine's memory, so that a higher one only makes the system swap.
+fn exceeds_watermark(situation: &Situation) -> bool {
+    let limit = situation.limit.filter(|_| situation.backend == Some("MPS"));
+    let held = situation.held_bytes.map(|held| held.saturating_add(situation.others_bytes));
+    let needed = held.zip(situation.tried_bytes).map(|(held, tried)| held.saturating_add(tried));
+    needed
+        .zip(limit)
+        .is_some_and(|(needed, limit)| needed > limit.at_most_bytes.saturating_add(limit.at_most_bytes / 10))
 }
 
 /// Where the step belongs that reduces the need: a side step that brings less than half of the missing bytes comes after it.
@@ -172,12 +187,14 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (no limit: the system may swap or stall)".to_owned(),
         _ => format!("torch.cuda.set_per_process_memory_fraction(1.0){}", fraction.unwrap_or_default()),
     };
+    let detail_of_mps = exceeds_watermark(situation)
+        .then_some("; the default limit is about the machine's memory, and beyond it the system swaps");
     let of = if limit.is_known() { format!(" of {}", size(limit.at_most_bytes)) } else { String::new() };
     let Some(free) = situation.free_bytes else {
         let step = Step::new(
             "raise-limit",
             format!("raise the limit{of}"),
-            format!("this request needs a limit of {} or more", size(needed)),
+            format!("this request needs a limit of {} or more{}", size(needed), detail_of_mps.unwrap_or_default()),
         );
         return Some(step.with(change));
     };

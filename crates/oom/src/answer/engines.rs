@@ -2,8 +2,8 @@
 
 use highwater_units::{counted, size};
 
-use super::flags::{share, shares, while_loading};
-use super::{because, llama, sglang, tensorrt, tgi, vllm};
+use super::flags::{VLLM_SHARE, share, shares, times, while_loading};
+use super::{BEYOND_SHARE_BYTES, because, llama, sglang, tensorrt, tgi, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};
@@ -63,12 +63,16 @@ pub(super) fn end_others(brings: Option<(u64, u64)>, found: &Found) -> Step {
     }
 }
 
+/// That graphs do not fit, where the error has no numbers.
+pub(super) const CAPTURE: &str = "the GPU had no memory while the engine captured CUDA graphs: they live beside its share of the GPU, and \
+                                  weights and KV cache had filled that";
+
 /// That an engine's pool leaves too little beside it, where PyTorch's message alone says that memory is short; `None`
 /// where the pool is not allocated yet, or something else is the cause.
 pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) -> Option<String> {
     let printed = log.printed();
     let has_pool = printed.kv_tokens.is_some() || printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0);
-    if !has_pool || !matches!(cause, Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch) {
+    if !has_pool || !matches!(cause, Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch | Cause::PrivatePools) {
         return None;
     }
     let (tried, free) = (situation.tried_bytes?, situation.free_bytes?);
@@ -82,6 +86,36 @@ pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) 
         size(tried),
         size(free)
     ))
+}
+
+/// That an engine holds more than its share of the GPU, where PyTorch's message alone says that memory is short: weights and KV cache
+/// fill the share, so what is too large lies beside them. `None` where it holds less, where its share is not known, or where something
+/// else is the cause.
+pub(super) fn beyond_share(situation: &Situation, cause: Cause, log: &EngineLog) -> Option<String> {
+    let told = log.utilization.or(log.mem_fraction_static);
+    let is_cause = match cause {
+        // Free blocks of its graphs' pools are its own, too.
+        Cause::TooBig | Cause::OutsidePyTorch | Cause::PrivatePools => true,
+        // Gaps in what the engine holds are of its own making where it was given too much.
+        Cause::Fragmentation => told.is_some() && !situation.has_memory_pools,
+        _ => false,
+    };
+    let of = told.or((log.engine == Some("vllm")).then_some(VLLM_SHARE)).filter(|_| is_cause)?;
+    let held = situation.process_bytes.or(situation.held_bytes)?;
+    let budget = times(situation.capacity_bytes?, of.millionths, 1_000_000);
+    let (tried, free) = (situation.tried_bytes?, situation.free_bytes?);
+    (held > budget && tried < BEYOND_SHARE_BYTES).then(|| {
+        format!(
+            "the engine holds {}, more than its share of the GPU, {} ({}{}): weights and KV cache are to fill the share, and what it \
+             allocates on top (activations, CUDA graphs, NCCL) does not fit in the rest; it requested {}, and {} was free",
+            size(held),
+            size(budget),
+            share(of),
+            if told.is_some() { "" } else { " by default" },
+            size(tried),
+            size(free)
+        )
+    })
 }
 
 /// What the first message of PyTorch lacks.

@@ -231,8 +231,9 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
     match log.engine {
         Some("vllm") => {
             let has_pool = printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0) || printed.kv_tokens.is_some();
-            // Where it printed nothing, nothing says that it was still loading.
-            let has_printed = log.version.is_some() || log.model.is_some() || printed.total_bytes.is_some();
+            // Where it printed nothing, nothing says that it was still loading; nor does a command that sets its share.
+            let is_set = log.model.is_some() && log.utilization.is_none();
+            let has_printed = log.version.is_some() || is_set || printed.total_bytes.is_some();
             let mut steps = Vec::new();
             if has_pool || printed.weights_bytes.is_some() || !has_printed {
                 steps.push(lower_share(log, total, missing));

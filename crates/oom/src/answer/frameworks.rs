@@ -168,10 +168,19 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     } else {
         ", with preallocation off: the rest of the GPU was in use"
     };
-    let whole = total.map_or_else(String::new, |total| format!("; the compiled program needs {} in all", size(total)));
+    let compiled = found.surroundings.compiled;
+    let whole = match (compiled, total) {
+        (Some(compiled), _) => format!(
+            "; the compiled program needs {} even with rematerialisation, and {} is there for it",
+            size(compiled.needed_bytes),
+            size(compiled.available_bytes)
+        ),
+        (None, Some(total)) => format!("; the compiled program needs {} in all", size(total)),
+        (None, None) => String::new(),
+    };
     let text = format!("{} could not allocate a buffer{}{rule}{whole}", event.origin, asked(event));
     // The share that is not preallocated is a quarter of the GPU.
-    let is_beyond_share = event.requested().is_some_and(|bytes| bytes >= LARGE_REQUEST_BYTES);
+    let is_beyond_share = compiled.is_some() || event.requested().is_some_and(|bytes| bytes >= LARGE_REQUEST_BYTES);
     let steps = match (total, preallocates) {
         (None, true) if is_beyond_share => vec![shrink, unified_memory(), less_preallocation()],
         (Some(_), true) => vec![shrink, less_preallocation(), unified_memory()],

@@ -2,7 +2,7 @@
 
 use highwater_units::size;
 
-use super::engines::end_others;
+use super::engines::{CAPTURE, end_others};
 use super::flags::{after_start, while_loading};
 use super::{because, frameworks, general, llama, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
@@ -14,7 +14,7 @@ use crate::steps::{Step, WITHOUT_NUMBERS, less};
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    let (diagnosis, mut steps) = match event.id {
+    let (mut diagnosis, mut steps) = match event.id {
         _ if frameworks::is_of(event) => frameworks::explain(event, found)?,
         ASYNCHRONOUS => asynchronous(event, found),
         "library-alloc" | "library-handle" | "library-workspace"
@@ -22,6 +22,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         {
             beside_arena(event, found)
         }
+        "library-alloc" | "library-handle" if found.surroundings.has_faulted => after_fault(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "ggml-pool" => ggml_pool(event),
         "ggml-buffer" => ggml_buffer(event),
@@ -53,6 +54,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             steps.retain(|step| step.id == "record");
             let of_engine = if event.asked.loads() { while_loading(engine, None) } else { of_engine };
             steps.splice(..0, of_engine);
+            if found.surroundings.captures_graphs && !event.asked.loads() {
+                diagnosis = because(Cause::EngineShare, CAPTURE);
+            }
         } else if !of_engine.is_empty() && steps.iter().any(|step| step.id == "leave-margin") {
             // Its share of the GPU is the margin, and these settings of a trainer are not the server's.
             steps.retain(|step| !["leave-margin", "shrink"].contains(&step.id));
@@ -145,6 +149,22 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
     }
     (because(Cause::OutsidePyTorch, text), steps)
+}
+
+/// A kernel failed before, and every call since then.
+fn after_fault(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} failed because an earlier kernel had: the log has its assertion or its illegal access, after which every call on the GPU fails; \
+         memory did not run out",
+        event.origin
+    );
+    let step = Step::new(
+        "find-kernel",
+        "find the operation that failed first: run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
+        "usually an index is out of range: a token beyond the vocabulary, a position beyond the model's length, a label beyond the classes",
+    )
+    .with("CUDA_LAUNCH_BLOCKING=1 python train.py");
+    (because(Cause::Unknown, text), vec![step])
 }
 
 /// A library beside ONNX Runtime's arena.

@@ -147,16 +147,24 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         // Its name alone may be known.
         let log = found.engine.clone().unwrap_or_default();
         let log = EngineLog { engine: Some(engine), ..log };
-        if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log) {
+        let is_loading = is_loading(&situation, &log, found);
+        let beyond = || engines::beyond_share(&situation, diagnosis.cause, &log).filter(|_| !is_loading);
+        if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log).or_else(beyond) {
             diagnosis.cause = Cause::EngineShare;
             diagnosis.text = text;
+        } else if situation.kind == Kind::Driver && found.surroundings.captures_graphs {
+            diagnosis.cause = Cause::EngineShare;
+            engines::CAPTURE.clone_into(&mut diagnosis.text);
         }
-        steps.extend(if is_loading(&situation, &log, found) {
+        steps.extend(if is_loading {
             flags::while_loading(&log, situation.shortage_bytes())
         } else {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
         sort(&mut steps);
+        if diagnosis.cause == Cause::EngineShare {
+            steps.sort_by_key(|step| step.id != "lower-share");
+        }
         // Its own flags before what only looks; where enough was free, memory that others release changes nothing.
         let is_refused = diagnosis.cause == Cause::Refused;
         steps.sort_by_key(|step| step.id == "look-at-device" || is_refused && step.id == "free-outside");
@@ -215,7 +223,10 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
         let innermost = found.groups.first().and_then(|group| group.asked.innermost.as_ref());
         innermost.is_some_and(|frame| frame.function.contains("kv_cache"))
     };
-    let is_full = || !has_pool && !allocates_cache() && exceeds_share() == Some(true);
+    // While weights are loaded hardly any of the reserved memory is unused; activations leave gaps.
+    let rest = situation.unallocated_bytes.zip(situation.held_bytes);
+    let has_gaps = rest.is_some_and(|(rest, held)| rest > held / 50);
+    let is_full = || !has_pool && !has_gaps && !allocates_cache() && exceeds_share() == Some(true);
     let loads = found.groups.first().is_some_and(|group| group.asked.loads());
     loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
 }

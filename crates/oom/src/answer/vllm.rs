@@ -24,6 +24,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "vllm-external-weights" => external_weights(event, log),
         "vllm-cpu-memory" => cpu_memory(event),
         "vllm-swap" => swap_space(),
+        "vllm-pinned" => pinned(),
         "vllm-profiling" => profiling(event),
         "vllm-cpu-reserved" => cpu_reserved(event),
         "vllm-sleep" => sleep(),
@@ -62,6 +63,27 @@ fn no_blocks(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         steps.extend(without_graphs(log, &printed, deficit));
     }
     (because(Cause::KvCache, text), steps)
+}
+
+/// The second model runner keeps its tables in pinned memory, which the first one does not.
+fn pinned() -> (Diagnosis, Vec<Step>) {
+    let text = "vLLM's model runner needs pinned memory of the host that the GPU reads itself (UVA), and it is off: under WSL \
+                vLLM pins memory only where it is told to; neither memory is full";
+    let steps = vec![
+        Step::new(
+            "raise-limit",
+            "let vLLM pin memory under WSL",
+            "off by default there, because each tensor costs some time",
+        )
+        .with("VLLM_WSL2_ENABLE_PIN_MEMORY=1"),
+        Step::new(
+            "other-runner",
+            "use the first model runner, which needs no pinned memory",
+            "as long as a release has it",
+        )
+        .with("VLLM_USE_V2_MODEL_RUNNER=0"),
+    ];
+    (because(Cause::Limit, text), steps)
 }
 
 /// The scheduler let a request in for which there was no block.

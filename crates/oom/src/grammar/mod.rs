@@ -157,14 +157,23 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         let named: Vec<&str> = lower.split(' ').filter(|word| !word.starts_with("--")).collect();
         let named = named.join(" ");
         let place = PLACES.iter().find(|(words, _)| names(&named, words)).map_or(Place::Unknown, |(_, place)| *place);
-        let mut sizes = sizes(&lower);
-        let requested = sizes.next();
-        let second = sizes.next();
+        let mut all = sizes(&lower);
+        let first = all.next();
+        let second = all.next();
+        let requested = if is_beyond || exceeds { first } else { nearest(&lower).or(first) };
         let (limit, free) = (second.filter(|_| is_beyond), second.filter(|_| exceeds));
         let is_set_up = SET_UP.iter().any(|words| lower.contains(words));
         let backend = BACKENDS.iter().find(|(words, ..)| names(&lower, words)).map(|&(_, name, tool)| (name, tool));
         Sentence::Failed { place, requested, limit, free, is_set_up, backend }
     })
+}
+
+/// Of several sizes before a line's last words `out of memory` the one that stands next to them, unless it may be what was free.
+fn nearest(line: &str) -> Option<u64> {
+    let before = line.trim_end_matches(|letter: char| !letter.is_alphanumeric()).strip_suffix("out of memory")?;
+    let is_other =
+        ["free", "avail", "total", "limit", "used", "in use", "capacity"].iter().any(|word| before.contains(word));
+    sizes(before).last().filter(|_| !is_other)
 }
 
 /// Whether a line has these words; a short one has to begin a word of the line: `input` names no NPU, and `output` no TPU.

@@ -382,7 +382,7 @@ pub(super) const ERRORS: [&str; 19] = [
 ];
 
 /// Whose memory it is, by words of the line in lower case. The earlier row counts.
-pub(super) const PLACES: [(&str, Place); 103] = [
+pub(super) const PLACES: [(&str, Place); 104] = [
     ("pinned", Place::Pinned),
     ("hostalloc", Place::Pinned),
     ("mallochost", Place::Pinned),
@@ -486,6 +486,7 @@ pub(super) const PLACES: [(&str, Place); 103] = [
     ("mkl_malloc", Place::Host),
     ("aligned_alloc", Place::Host),
     ("cpu", Place::Host),
+    ("kv cache", Place::Device),
 ];
 
 const NVIDIA: &str = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv";

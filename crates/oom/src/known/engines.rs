@@ -99,6 +99,7 @@ pub(super) const ROWS: &[Row] = &[
          weights ({utilization:f}, {requested:b})",
     ),
     row("vllm-pooler", "vLLM 0.9 or newer", "warming up pooler{*}with {requests:n} dummy requests"),
+    row("vllm-pinned", "vLLM 0.24 or newer", "RuntimeError: UVA is not available"),
     row("vllm-sampler", "vLLM 0.8 or newer", "warming up sampler with {requests:n} dummy requests"),
     row("vllm-autofit", "vLLM 0.14 or newer", "Cannot auto-fit max_model_len: not enough GPU memory"),
     row(
@@ -282,6 +283,7 @@ pub(super) const ROWS: &[Row] = &[
         "Executor creation failed with an error which might indicate insufficient GPU memory",
     ),
     row("trtllm-cache", "TensorRT-LLM", "Can't allocate new blocks. No free blocks left"),
+    row("trtllm-cache", "TensorRT-LLM 1.2 or newer", "Can't allocate new blocks for window size {window:n}"),
     row("trtllm-cache", "TensorRT-LLM", "No free block found. This shouldn't happen"),
     row("trtllm-cache", "TensorRT-LLM", "Impossible to fit in any sequence in kvCache"),
     row(
@@ -300,6 +302,11 @@ pub(super) const ROWS: &[Row] = &[
         "trtllm-request",
         "TensorRT-LLM",
         "CUDA runtime error in {*}out of memory{*}BufferManager::{*}Runtime::{engine:w}(void const",
+    ),
+    row(
+        "trtllm-request",
+        "TensorRT-LLM (Triton)",
+        "when creating {engine:w}: [TensorRT-LLM][ERROR] CUDA runtime error in {*}out of memory",
     ),
     row("trtllm-request", "TensorRT-LLM", "CUDA runtime error in {*}out of memory"),
     // TensorRT itself.

@@ -183,6 +183,12 @@ pub(super) const ROWS: &[Row] = &[
          {raw:n})requested by op",
     ),
     row(
+        "xla",
+        "JAX up to 2024 (XLA)",
+        "external/tsl/tsl/framework/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to allocate {size:b} (rounded to \
+         {raw:n})requested by op",
+    ),
+    row(
         "tensorflow-pool",
         "TensorFlow (Intel's extension)",
         "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",

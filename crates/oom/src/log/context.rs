@@ -3,14 +3,19 @@
 use memchr::memmem;
 
 use super::table::Seen;
-use super::{Found, NOTEBOOK, Process, Surroundings, leading_number};
+use super::{Compiled, Found, Mention, NOTEBOOK, Process, Surroundings, leading_number};
+use crate::known::{Value, find};
+use crate::message::Read;
 use crate::{options, program};
+
+/// Of a line of XLA's compiler so much is read.
+const LINE_BYTES: usize = 1024;
 
 /// Processes of nvidia-smi's table that are kept.
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 21] = [
+const AROUND: [&str; 31] = [
     "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
@@ -23,7 +28,17 @@ const AROUND: [&str; 21] = [
     "memory_saver",
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "ollama",
-    "illegal memory access",
+    "source=server.go",
+    "source=sched.go",
+    "source=ggml.go",
+    REMATERIALIZATION,
+    CAPTURES[0],
+    CAPTURES[1],
+    CAPTURED[0],
+    CAPTURED[1],
+    FAULTS[0],
+    FAULTS[1],
+    FAULTS[2],
     SHARDS,
     SHARED,
     OFFLOADS[0],
@@ -33,6 +48,19 @@ const AROUND: [&str; 21] = [
     OFFLOADS[4],
     NO_LIMIT,
 ];
+
+/// How a GPU, or a kernel on it, says that its context is of no more use.
+const FAULTS: [&str; 3] = ["illegal memory access", "device-side assert triggered", ": block: ["];
+
+/// How vLLM and `SGLang` say that they capture CUDA graphs.
+const CAPTURES: [&str; 2] = ["Capturing ", "capture_model"];
+/// And that they have.
+const CAPTURED: [&str; 2] = ["raph capturing finished", "apture cuda graph end"];
+
+/// How XLA's compiler says that a program does not fit.
+const REMATERIALIZATION: &str = "by rematerialization";
+/// The same with its numbers: its budget, and the least that it got the program down to.
+const REDUCED: &str = "reduce memory use below {limit:b}{*}only reduced to {needed:b}";
 
 /// How Docker says that a container did not reach its limit.
 const NO_LIMIT: &str = "OOMKilled\": false";
@@ -63,6 +91,21 @@ pub(super) const NEAR: [&str; 8] = [
     "ut of memory",
 ];
 
+/// Words of a line that speaks of memory without a failure.
+pub(super) const TALK: [&str; 11] = [
+    "reduce memory use below",
+    "emory is at",
+    "VRAM",
+    "GPU memory",
+    "GPU Memory",
+    "emory usage",
+    "fills up",
+    "emory grows",
+    "emory leak",
+    "emory keeps",
+    "emory is full",
+];
+
 /// A shell's word for an end by signal 9.
 const KILLED: &str = "Killed";
 
@@ -75,6 +118,7 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&DECODES)
         .chain(&SAMPLES)
         .chain(&NEAR)
+        .chain(&TALK)
         .chain(&super::trace::OTHER_ANCHORS)
         .chain([&KILLED])
         .chain(&NOTEBOOK)
@@ -112,8 +156,16 @@ impl Found {
             seen.is_loading_shards = !has(b"100%");
         }
         seen.shows_free_shared_memory |= words.has(SHARED) && !has(b" 100% /dev/shm");
-        seen.is_ollama |= words.has("ollama");
-        seen.has_faulted |= words.has("illegal memory access");
+        seen.is_ollama |= words.has_any(&["ollama", "source=server.go", "source=sched.go", "source=ggml.go"]);
+        if words.has_any(&CAPTURED) {
+            seen.captures_graphs = false;
+        } else {
+            seen.captures_graphs |= words.has_any(&CAPTURES);
+        }
+        if words.has(REMATERIALIZATION) {
+            seen.compiled = seen.compiled.max(compiled(line));
+        }
+        seen.has_faulted |= words.has_any(&FAULTS) && (!words.has(FAULTS[2]) || has(b"Assertion `"));
         let program = program::PROGRAMS.iter().position(|(_, names)| words.has_any(names));
         let program = program.and_then(|at| program::PROGRAMS.get(at)).map(|(program, _)| *program);
         seen.program = seen.program.or(program);
@@ -128,6 +180,9 @@ impl Found {
         }
         if self.mention.is_none() && (words.has_any(&NEAR) || words.has(KILLED)) {
             self.note_mention(self.lines + 1, line);
+        }
+        if self.talk.is_none() && words.has_any(&TALK) {
+            self.talk = Some(Mention::of(self.lines + 1, line));
         }
         if words.has_any(&super::dimensions::ANCHORS) {
             self.dimensions.read(line);
@@ -152,6 +207,20 @@ impl Found {
             self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
         }
     }
+}
+
+/// What XLA's compiler says that a program needs, and what there is for it.
+fn compiled(line: &[u8]) -> Option<Compiled> {
+    let dense: Vec<u8> = line.iter().take(LINE_BYTES).copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let Read::Found((values, ..), _) = find(REDUCED, &dense) else { return None };
+    let bytes = |wanted: &str| {
+        values.iter().find_map(|(name, value)| match value {
+            Value::Bytes(bytes) if *name == wanted => u64::try_from(*bytes).ok(),
+            _ => None,
+        })
+    };
+    let (needed_bytes, available_bytes) = (bytes("needed")?, bytes("limit")?);
+    (needed_bytes > available_bytes).then_some(Compiled { needed_bytes, available_bytes })
 }
 
 /// `File "C:\x.py"`: PyTorch has no expandable segments on Windows.

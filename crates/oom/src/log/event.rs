@@ -90,6 +90,14 @@ impl Event {
     }
 }
 
+impl Mention {
+    /// The beginning of a line.
+    pub(super) fn of(line: u64, text: &[u8]) -> Self {
+        let text = text.trim_ascii();
+        Self { line, text: text_of(&text[..text.len().min(MENTION_BYTES)]) }
+    }
+}
+
 impl Found {
     /// Whether no failure was found.
     pub fn is_empty(&self) -> bool {
@@ -111,9 +119,7 @@ impl Found {
 
     /// Notes a line that speaks of memory, if it is the first.
     pub(super) fn note_mention(&mut self, line: u64, text: &[u8]) {
-        let text = text.trim_ascii();
-        let text = || text_of(&text[..text.len().min(MENTION_BYTES)]);
-        self.mention.get_or_insert_with(|| Mention { line, text: text() });
+        self.mention.get_or_insert_with(|| Mention::of(line, text));
     }
 
     /// Counts a failure; those that say the same belong together.

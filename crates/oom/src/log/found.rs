@@ -23,6 +23,15 @@ pub struct Group {
     pub asked: AskedAt,
 }
 
+/// A program that XLA compiled, and that does not fit; sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Compiled {
+    /// What it needs even with rematerialisation.
+    pub needed_bytes: u64,
+    /// What the compiler was told to stay below.
+    pub available_bytes: u64,
+}
+
 /// What a log says of itself, beside its messages.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +62,12 @@ pub struct Surroundings {
     pub samples: bool,
     /// It has paths of Windows.
     pub is_windows: bool,
-    /// The GPU has reported an access to memory that is not there: every later call fails.
+    /// The GPU has reported an access to memory that is not there, or a kernel a failed assertion: every later call fails.
     pub has_faulted: bool,
+    /// An engine captures CUDA graphs, and does not say that it has ended.
+    pub captures_graphs: bool,
+    /// What XLA's compiler says of the largest program that does not fit.
+    pub compiled: Option<Compiled>,
     /// The limit on the host's memory of its job or container.
     pub memory_limit_bytes: Option<u64>,
     /// The kind of program, by the first name of one.
@@ -106,6 +119,8 @@ pub struct Found {
     pub lines: u64,
     /// The first line that speaks of memory that ran out, without being a message that is known.
     pub mention: Option<Mention>,
+    /// The first line that speaks of memory without any failure.
+    pub talk: Option<Mention>,
     /// The tables of `torch.cuda.memory_summary`.
     pub summaries: Vec<MemorySummary>,
     /// The sizes of batches, sequences and vocabularies that it names.

@@ -22,7 +22,7 @@ use broken::LastLine;
 pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
-pub use found::{Found, Group, Mention, Surroundings};
+pub use found::{Compiled, Found, Group, Mention, Surroundings};
 use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;

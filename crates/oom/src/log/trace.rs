@@ -255,7 +255,9 @@ fn copies_to_host(frames: &[TracebackFrame]) -> bool {
 fn evaluates(frames: &[TracebackFrame]) -> bool {
     frames.iter().rev().any(|frame| {
         let name = frame.function.to_ascii_lowercase();
-        let is_named = ["validat", "evaluat"].iter().any(|word| name.starts_with(word)) || name == "eval_step";
+        // `validate`, `val_one_epoch`, `run_eval`.
+        let is_word = |word: &str| ["val", "valid", "eval"].contains(&word);
+        let is_named = ["validat", "evaluat"].iter().any(|word| name.starts_with(word)) || name.split('_').any(is_word);
         is_named && (frame.is_own() || TRAINERS.iter().any(|words| frame.file.contains(words)))
     })
 }

@@ -231,6 +231,10 @@ fn nothing(found: &Found, name: &str) -> Problem {
             "it has {} of `torch.cuda.memory_summary`, none of which shows a failed request",
             counted(found.summaries.len(), "table", "tables")
         ),
+        (None, None) if found.talk.is_some() => {
+            let (line, text) = found.talk.as_ref().map_or((0, ""), |talk| (talk.line, talk.text.as_str()));
+            format!("line {} speaks of memory, but reports no error: `{}`", count(line), text.replace('`', "'"))
+        }
         (None, Some(engine)) => format!(
             "it has lines that {engine} prints while it starts, but none that says that memory ran out or that it refuses to start{}",
             found
