@@ -5,6 +5,7 @@ use highwater_snapshot::StackId;
 use super::course::{Course, Pass};
 use super::origin::Origin;
 use super::pairing::Pairing;
+use super::rows;
 use crate::lifetime::Lifetime;
 
 /// One lifetime before the rules.
@@ -164,6 +165,11 @@ impl<'a> Case<'a> {
     /// Whether it is one of many like it that the program feeds to modules and frees again.
     pub(crate) fn is_like_fed(&self) -> bool {
         self.pairing.is_like_fed(self.size_bytes, (!self.is_before).then_some(self.stack))
+    }
+
+    /// Whether its size is no product of the widths of layers.
+    pub(crate) fn has_size_of_data(&self) -> bool {
+        rows::has_special_factor(self.size_bytes)
     }
 
     /// Whether layers have run since it was made, in the last forward pass that there is.

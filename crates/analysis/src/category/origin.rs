@@ -8,6 +8,7 @@ use highwater_snapshot::{FrameId, Snapshot, StackId};
 
 use crate::callsite::Sites;
 use crate::folding::{Match, Owner};
+use crate::native::operator;
 use crate::phase::{Phase, StackPhases};
 
 /// Where an allocation comes from.
@@ -148,6 +149,13 @@ impl FrameRule {
 /// torchao and `DeepSpeed`.
 const INITIALISERS: [&str; 2] = ["init_group", "init_state"];
 
+/// Operators that pick rows of a tensor by their numbers, and the one that does so for a layer.
+///
+/// # Source
+/// PyTorch v2.11, `aten/src/ATen/native/native_functions.yaml`.
+const PICKERS: [&str; 3] = ["index_Tensor", "index_select", "take_along_dim"];
+const LOOK_UP: &str = "embedding";
+
 /// The origin that a frame stands for, if it does.
 pub fn of_frame(name: &str, filename: &str) -> Option<Origin> {
     let file = filename.replace('\\', "/");
@@ -175,6 +183,10 @@ struct Said {
     without_grad: bool,
     /// It clears gradients.
     clears: bool,
+    /// It picks rows of a tensor.
+    picks: bool,
+    /// It looks rows of a table up, as a layer of the model does.
+    looks_up: bool,
 }
 
 impl Said {
@@ -188,6 +200,8 @@ impl Said {
             is_constructor: name == "__init__",
             is_of_library: filename.replace('\\', "/").contains("torch/"),
             clears: name == "zero_grad",
+            picks: operator(name).is_some_and(|operator| PICKERS.contains(&operator)),
+            looks_up: operator(name) == Some(LOOK_UP),
             makes_state: INITIALISERS.iter().any(|part| name.contains(part)),
             without_grad: name == "decorate_context"
                 && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
@@ -213,10 +227,14 @@ pub(crate) struct StackOrigins {
     makes_state: Vec<bool>,
     /// By stack, whether nothing but a constructor of the program's says that modules are built.
     in_constructor: Vec<bool>,
+    /// By stack, the first that runs the same constructor of the program's from the same line, at whatever line of its own.
+    constructors: Vec<Option<StackId>>,
     /// By stack, whether a module runs, and none but PyTorch's own does.
     in_own_modules: Vec<bool>,
     /// By stack, whether gradients are cleared.
     clears: Vec<bool>,
+    /// By stack, whether rows of a tensor are picked, and not for a layer.
+    picks_rows: Vec<bool>,
 }
 
 impl StackOrigins {
@@ -238,8 +256,10 @@ impl StackOrigins {
                 without_grad: Vec::new(),
                 makes_state: Vec::new(),
                 in_constructor: Vec::new(),
+                constructors: Vec::new(),
                 in_own_modules: Vec::new(),
                 clears: Vec::new(),
+                picks_rows: Vec::new(),
             };
         }
         // The machinery that captures native frames stands in every stack that it captured.
@@ -269,7 +289,9 @@ impl StackOrigins {
             let innermost = frames.iter().map(|frame| said[frame.index()]).find(|said| said.origin.is_some());
             innermost.is_some_and(|said| said.is_constructor && !said.is_of_library)
         };
-        let in_constructor = snapshot.stacks.iter().map(|(_, frames)| in_constructor(&sites.running(frames))).collect();
+        let in_constructor: Vec<bool> =
+            snapshot.stacks.iter().map(|(_, frames)| in_constructor(&sites.running(frames))).collect();
+        let constructors = constructors(snapshot, sites, &in_constructor, &said);
         let is_call = |frame: &FrameId| said[frame.index()].origin == Some(Origin::Module);
         let in_own_modules = |frames: &[FrameId]| {
             frames.iter().rposition(is_call).is_some_and(|outer| {
@@ -281,7 +303,23 @@ impl StackOrigins {
         let places = places(snapshot, sites);
         let clears = |frame: &FrameId| said[frame.index()].clears;
         let clears = snapshot.stacks.iter().map(|(_, frames)| frames.iter().any(clears)).collect();
-        Self { origins, are_native, places, without_grad, makes_state, in_constructor, in_own_modules, clears }
+        let picks_rows = |frames: &[FrameId]| {
+            let any = |holds: fn(&Said) -> bool| frames.iter().any(|frame| holds(&said[frame.index()]));
+            any(|said| said.picks) && !any(|said| said.looks_up)
+        };
+        let picks_rows = snapshot.stacks.iter().map(|(_, frames)| picks_rows(frames)).collect();
+        Self {
+            origins,
+            are_native,
+            places,
+            without_grad,
+            makes_state,
+            in_constructor,
+            constructors,
+            in_own_modules,
+            clears,
+            picks_rows,
+        }
     }
 
     /// That of a stack; untold if none was recorded.
@@ -311,6 +349,11 @@ impl StackOrigins {
         self.in_constructor.get(stack.index()).copied().unwrap_or(false)
     }
 
+    /// Which constructor of the program's runs, called from where, if nothing else says that modules are built.
+    pub(crate) fn constructor(&self, stack: StackId) -> Option<StackId> {
+        self.constructors.get(stack.index()).copied().flatten()
+    }
+
     /// Whether a module runs, and none but PyTorch's own does: these keep no cache.
     pub(crate) fn is_in_own_modules(&self, stack: StackId) -> bool {
         self.in_own_modules.get(stack.index()).copied().unwrap_or(false)
@@ -319,6 +362,11 @@ impl StackOrigins {
     /// Whether gradients are cleared.
     pub(crate) fn clears_gradients(&self, stack: StackId) -> bool {
         self.clears.get(stack.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether rows of a tensor are picked, and not for a layer: native frames tell.
+    pub(crate) fn picks_rows(&self, stack: StackId) -> bool {
+        self.picks_rows.get(stack.index()).copied().unwrap_or(false)
     }
 
     /// Whether stacks have native frames, too.
@@ -332,6 +380,18 @@ fn places(snapshot: &Snapshot, sites: &Sites) -> Vec<StackId> {
     let of = snapshot.stacks.iter().map(|(id, frames)| {
         let python = frames.iter().copied().filter(|&frame| sites.owner(frame).is_python()).collect();
         *first.entry(python).or_insert(id)
+    });
+    of.collect()
+}
+
+fn constructors(snapshot: &Snapshot, sites: &Sites, in_constructor: &[bool], said: &[Said]) -> Vec<Option<StackId>> {
+    let mut first: HashMap<(&str, Vec<FrameId>), StackId> = HashMap::default();
+    let of = snapshot.stacks.iter().zip(in_constructor).map(|((id, frames), in_constructor)| {
+        let python = frames.iter().copied().filter(|&frame| *in_constructor && sites.owner(frame).is_python());
+        let mut outer = python.skip_while(|frame| !said[frame.index()].is_constructor);
+        let own = outer.next()?;
+        let file = snapshot.text(snapshot.frames.get(own).filename);
+        Some(*first.entry((file, outer.collect())).or_insert(id))
     });
     of.collect()
 }

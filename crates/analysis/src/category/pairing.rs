@@ -8,6 +8,7 @@ mod earlier;
 mod fed;
 mod first_steps;
 mod orders;
+mod picked;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -32,6 +33,10 @@ use crate::lifetime::{Lifetime, Lifetimes};
 /// PyTorch v2.11, `aten/src/ATen/cuda/CublasHandlePool.cpp`, `parseChosenWorkspaceSize` and
 /// `parseCUDABlasLtWorkspaceSize`; the recordings.
 const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20];
+
+/// Of these, AMD's, and those that only NVIDIA's have.
+const OF_AMD: [u64; 2] = [128 << 20, 76 << 20];
+const OF_NVIDIA: [u64; 2] = [32 << 20, 8_519_680];
 
 /// Bytes of the widest number.
 const NUMBER: u64 = 8;
@@ -601,15 +606,24 @@ impl Pairing {
     fn find_apart<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let is_built = |&(row, _): &(usize, &Lifetime)| (known.told)(row) == Origin::Build;
         let of = |lifetime: &Lifetime| known.of_size.get(&lifetime.requested_bytes);
-        let is_pairless = |lifetime: &Lifetime| of(lifetime).is_none_or(|of| of.gradients == 0 && !of.is_made_in_pass);
+        // The workspace of autograd's thread is no gradient: those are made anew in each step.
+        let is_remade = known.of_size.values().any(|of| of.spans.len() > 1);
+        let is_workspace = |lifetime: &Lifetime| {
+            let is_alone = |of: &OfSize| of.spans.len() == 1 && of.spans[0].1 == known.course.entries;
+            WORKSPACES.contains(&lifetime.requested_bytes) && is_remade && of(lifetime).is_some_and(is_alone)
+        };
+        let is_pairless = |lifetime: &Lifetime| {
+            of(lifetime).is_none_or(|of| of.gradients == 0 && !of.is_made_in_pass) || is_workspace(lifetime)
+        };
         // A state has no order: what constructors make is of the model, unless all of that was there before.
         let (before, all) = (known.lifetimes.before_recording, known.lifetimes.rows.len());
         let is_state = before == all;
         let rows = known.lifetimes.rows.iter().enumerate().skip(if is_state { 0 } else { before });
         let rows: Vec<(usize, &Lifetime)> = rows.filter(is_built).collect();
         let rows = || rows.iter().copied();
-        let modules = rows().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
-        let modules = modules.map(|(_, lifetime)| alloc(lifetime)).max();
+        let modules = || rows().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
+        let first = modules().map(|(_, lifetime)| alloc(lifetime)).min();
+        let modules = modules().map(|(_, lifetime)| alloc(lifetime)).max();
         let is_untold = |(row, lifetime): (usize, &Lifetime)| {
             (known.told)(row) == Origin::Untold && lifetime.requested_bytes > LARGE
         };
@@ -624,8 +638,10 @@ impl Pairing {
         self.apart.extend(
             rows()
                 .filter(|(_, lifetime)| {
+                    let at = alloc(lifetime);
+                    let precedes = known.first_pass < known.course.entries && first.is_some_and(|first| at < first);
                     known.stacks.is_in_constructor(lifetime.stack)
-                        && modules.is_none_or(|last| last < alloc(lifetime))
+                        && (precedes || modules.is_none_or(|last| last < at))
                         && is_pairless(lifetime)
                 })
                 .map(|(row, _)| row),
@@ -633,11 +649,19 @@ impl Pairing {
         let sizes: Vec<u64> = self.apart.iter().map(|&row| known.lifetimes.rows[row].requested_bytes).collect();
         let trained: Vec<u64> =
             known.of_size.iter().filter(|(_, of)| of.gradients > 0).map(|(&size, _)| size).collect();
-        if let Some(data) = rows::row_bytes(&sizes, &trained) {
-            let of_data =
-                self.apart.iter().filter(|&&row| known.lifetimes.rows[row].requested_bytes.is_multiple_of(data));
-            self.data.extend(of_data.copied());
-        }
+        let data = rows::row_bytes(&sizes, &trained);
+        let picked = known.picks().sets(sizes);
+        let stack = |row: usize| known.lifetimes.rows[row].stack;
+        let of_data = self.apart.iter().copied().filter(|&row| {
+            let size = known.lifetimes.rows[row].requested_bytes;
+            data.is_some_and(|data| size.is_multiple_of(data)) || picked.sizes.contains(&size)
+        });
+        let of_data: FxHashSet<usize> = of_data.collect();
+        // What the same constructor makes beside: a graph's edges.
+        let constructors: FxHashSet<StackId> =
+            of_data.iter().filter_map(|&row| known.stacks.constructor(stack(row))).collect();
+        let is_beside = |row: usize| known.stacks.constructor(stack(row)).is_some_and(|c| constructors.contains(&c));
+        self.data.extend(self.apart.iter().copied().filter(|&row| of_data.contains(&row) || is_beside(row)));
     }
 
     /// Lines that make blocks of a size in several iterations, or without autograd between calls of the model, of which none is freed:
@@ -760,7 +784,7 @@ impl Pairing {
         };
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let size = lifetime.requested_bytes;
-            let found = [&self.parameters, &self.states, &self.caches, &self.behind_layers];
+            let found = [&self.parameters, &self.states, &self.caches, &self.behind_layers, &self.data];
             if !WORKSPACES.contains(&size) || found.iter().any(|found| found.contains(&row)) {
                 continue;
             }
@@ -781,6 +805,11 @@ impl Pairing {
             if seen.insert((size, lifetime.stream, in_backward)) {
                 self.workspaces.insert(row);
             }
+        }
+        // One device is of one vendor.
+        let size = |row: &usize| known.lifetimes.rows[*row].requested_bytes;
+        if self.workspaces.iter().any(|row| OF_NVIDIA.contains(&size(row))) {
+            self.workspaces.retain(|row| !OF_AMD.contains(&size(row)));
         }
     }
 }

@@ -64,6 +64,11 @@ fn odd(size: u64) -> u64 {
     size >> size.trailing_zeros()
 }
 
+/// Whether a number that is not 0 has an odd factor as a number of examples has.
+pub(super) fn has_special_factor(number: u64) -> bool {
+    number > 0 && odd(number) >= MIN_FACTOR
+}
+
 /// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
 /// a large odd number times a few bytes.
 fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {

@@ -86,7 +86,8 @@ pub const RULES: &[Rule] = &[
         "rows-of-data",
         &[Untold, Build],
         "allocated before the recording, or by one of the program's constructors, and several such blocks have the same number of \
-         rows, which no parameter has: a data set",
+         rows, which no parameter has, or are as many times larger than what the program picks from them; with what the same \
+         constructor makes beside: a data set",
         |case| case.is_of_data(),
     ),
     rule(
@@ -101,8 +102,8 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "constructed-apart",
         &[Build],
-        "large, allocated by one of the program's constructors after the model was built, and paired with nothing: a cache, a \
-         queue, a memory bank, or a part of the model",
+        "large, allocated by one of the program's constructors before or after the model was built, and paired with nothing: a cache, a \
+         queue, a memory bank, data, or a part of the model",
         |case| case.is_apart(),
     ),
     rule(Parameter, "built", &[Build], "allocated while modules are built, loaded, moved or converted", |_| true),
@@ -308,6 +309,14 @@ pub const RULES: &[Rule] = &[
             let is_fed = if case.is_before { !case.stays() && !case.is_saved() } else { case.stays() };
             case.is_like_fed() && is_fed && !case.is_freed_by_optimizer
         },
+    ),
+    rule(
+        Input,
+        "held-like-fed",
+        &[Untold],
+        "allocated before the recording, never freed, paired with nothing, and exactly as large as batches that the program feeds and \
+         frees, by a number that no layer's width explains: data that these are computed from",
+        |case| case.is_before && case.stays() && case.trains() && case.is_like_fed() && case.has_size_of_data(),
     ),
     rule(
         Input,

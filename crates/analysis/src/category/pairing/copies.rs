@@ -1,4 +1,5 @@
-//! Copies of parameters that the model itself makes in a forward pass: a momentum encoder, whose weights are replaced there.
+//! Copies of parameters: those that the model itself makes in a forward pass, as a momentum encoder whose weights are replaced there, and
+//! those that the program makes before its loop, as an average of the weights.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,10 +27,22 @@ impl Pairing {
         let course = known.course;
         let mut turns: FxHashMap<StackId, Turn> = FxHashMap::default();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
-            if lifetime.alloc().is_none() || (known.told)(row) != Origin::Module {
+            let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
+            let of = known.of_size.get(&size);
+            // PyTorch's optimizer has state of its own for what the program copies.
+            let is_copied = || {
+                alloc < known.first_pass
+                    && freed == course.entries
+                    && of.is_some_and(|of| of.built > 0 && of.gradients > 0 && of.states > 0)
+            };
+            let may_be = match (known.told)(row) {
+                Origin::Module => true,
+                Origin::Program => is_copied(),
+                _ => false,
+            };
+            if lifetime.alloc().is_none() || !may_be {
                 continue;
             }
-            let (alloc, freed, size) = (alloc(lifetime), course.freed(lifetime), lifetime.requested_bytes);
             // The program replaces a copy in a later forward pass; what backward frees was saved for it. What the last call makes has
             // no pass behind it that tells.
             let is_replaced = |end: u32| course.module_after(end).is_some_and(|module| module < freed);
@@ -42,7 +55,6 @@ impl Pairing {
             if turn.start != start {
                 self.add_copies(std::mem::replace(turn, Turn { start, ..Turn::default() }));
             }
-            let of = known.of_size.get(&size);
             turn.makes_other |= of.is_none_or(|of| of.built == 0 && of.gradients == 0);
             turn.rows.push(row);
             turn.sizes.insert(size);

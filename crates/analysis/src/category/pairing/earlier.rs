@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OfSize, Pairing, WORKSPACES};
+use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OF_AMD, OfSize, Pairing, WORKSPACES};
 use crate::category::ages::{ages, has_hole};
 use crate::category::before::{self, Held, Region};
 use crate::category::origin::Origin;
@@ -172,6 +172,15 @@ impl Pairing {
             let of_data = unpaired_blocks().filter(|block| block.size_bytes.is_multiple_of(rows));
             self.data.extend(of_data.map(|block| block.row));
         }
+        // A set may have a tensor as large as a workspace on another vendor's devices.
+        let is_of_none = |size: u64| is_unpaired(size) || (gradients(size) == 0 && OF_AMD.contains(&size));
+        let of_none = || held.iter().filter(|b| is_of_none(b.size_bytes) && !is_leaked(b.size_bytes));
+        let picked = known.picks().sets(of_none().map(|block| block.size_bytes));
+        // Weaker evidence holds where it explains all that no gradient pairs with: of a frozen model something is as many times larger, too.
+        let may_be = |size: u64| picked.sizes.contains(&size) || picked.perhaps.contains(&size);
+        let are_explained = unpaired_blocks().all(|block| block.size_bytes <= LARGE || may_be(block.size_bytes));
+        let is_data = |size: u64| picked.sizes.contains(&size) || (are_explained && picked.perhaps.contains(&size));
+        self.data.extend(of_none().filter(|block| is_data(block.size_bytes)).map(|block| block.row));
         // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
         let may_be_frozen = |block: &Held, is_fresh: bool| {
             (is_fresh || (block.size_bytes > LARGE && layers && !known.is_left(block.size_bytes)))
