@@ -1,5 +1,6 @@
 //! `highwater-dryrun`: the memory that a script would use on an imitated GPU.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::{ExplainView, ReportView, SimulateView};
@@ -25,9 +26,9 @@ pub struct DryrunView<'a> {
     pub devices: u32,
     /// How the process ended that is explained.
     pub ended: Ending,
-    /// The exception or signal that ended it; absent if none did.
+    /// The exception or signal that ended it; absent if none did. If another rank is the cause, its own comes first.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub error: &'a str,
+    pub error: Cow<'a, str>,
     /// Why a run of several ranks failed, if one of them or several are the cause; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<CauseView>,
@@ -196,14 +197,15 @@ impl<'a> DryrunView<'a> {
     ) -> Self {
         let Runs { first: outcome, main, late, few, kinds } = runs;
         let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
+        let cause = cause::of(outcome);
         Self {
             format: Format::default(),
             version: Version::default(),
             card,
             devices,
             ended: main.how,
-            error: &main.error,
-            cause: cause::of(outcome),
+            error: cause::error(main, &outcome.processes, cause.as_ref()),
+            cause,
             steps: main.steps,
             duration_secs: Duration::as_secs_f64(&outcome.duration),
             peak: most.map(|peaks| PeakView {

@@ -70,8 +70,8 @@ impl Group {
         }
         self.calls.push(post);
         self.catch_up();
-        let own = std::env::var("RANK").ok().filter(|text| !text.is_empty());
-        let mine = own.map_or_else(|| name_of(self.rank, self.members.len()), |rank| format!("rank {rank}"));
+        let mine =
+            meeting::own_rank().map_or_else(|| name_of(self.rank, self.members.len()), |rank| format!("rank {rank}"));
         for (number, member) in self.members.iter_mut().enumerate() {
             let Some(member) = member else { continue };
             let until = member.collectives.end().min(self.calls.end());
@@ -101,7 +101,7 @@ impl Group {
 
 /// A rank of a group of so many, of which nothing else is known.
 fn name_of(rank: usize, group: usize) -> String {
-    let all = std::env::var("WORLD_SIZE").ok().and_then(|text| text.parse().ok());
+    let all = meeting::all_ranks().and_then(|ranks| usize::try_from(ranks).ok());
     if all == Some(group) { format!("rank {rank}") } else { format!("rank {rank} of the group") }
 }
 
@@ -123,7 +123,8 @@ const UNKNOWN: i64 = -2;
 
 /// Says that this rank of a group calls a collective: the number of the call, −1 if another rank has called something else (why, says
 /// `highwater_nullgpu_failure`), or −2 if that cannot be known. The group's name and the collective's have so many bytes; `peer` is the
-/// rank that gives to all or gets from all, else −1.
+/// rank that gives to all or gets from all, else −1. All ranks give so many elements of one type, by `ncclDataType_t`; the type is negative
+/// if that is not known.
 #[unsafe(no_mangle)]
 #[expect(unsafe_code, reason = "found by its name")]
 pub extern "C" fn highwater_nullgpu_host_calls(
@@ -134,6 +135,8 @@ pub extern "C" fn highwater_nullgpu_host_calls(
     kind: usize,
     kind_size: usize,
     peer: i32,
+    count: u64,
+    element: i32,
 ) -> i64 {
     let name = text(group, group_size);
     let (Some(directory), Some(kind)) = (meeting::directory(), Kind::of_name(&text(kind, kind_size))) else {
@@ -145,7 +148,7 @@ pub extern "C" fn highwater_nullgpu_host_calls(
         groups.insert(name.clone(), new);
     }
     let Some(group) = groups.get_mut(&name) else { return UNKNOWN };
-    let post = Post { kind, element: 0, count: 0, peer, place: ranks::place(), bytes: None };
+    let post = Post { kind, element, count, peer, place: ranks::place(), bytes: None };
     group.say(post).map_or_else(
         |why| {
             ranks::fail(&why);

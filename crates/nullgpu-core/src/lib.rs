@@ -54,8 +54,8 @@ pub use crashes::highwater_nullgpu_when_crashed;
 pub use hosts::{highwater_nullgpu_host_calls, highwater_nullgpu_host_waits};
 pub use ledger::{highwater_nullgpu_driver, highwater_nullgpu_read_python};
 pub use ranks::{
-    highwater_nullgpu_failure, highwater_nullgpu_here, highwater_nullgpu_next_result, highwater_nullgpu_wait_at,
-    highwater_nullgpu_wait_for_results, highwater_nullgpu_waited_for,
+    highwater_nullgpu_failure, highwater_nullgpu_here, highwater_nullgpu_is_rank, highwater_nullgpu_next_result,
+    highwater_nullgpu_wait_at, highwater_nullgpu_wait_for_results, highwater_nullgpu_waited_for,
 };
 pub use reads::{highwater_nullgpu_answer_reads, highwater_nullgpu_unknown_reads};
 pub use register::{Record, highwater_nullgpu_register, highwater_nullgpu_write_trace};

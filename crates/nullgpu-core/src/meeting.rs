@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::hosts;
+use crate::reduce::element_name;
 use crate::settings;
 
 /// Collectives that a rank may call before the others have called the first of them.
@@ -38,9 +39,10 @@ pub(crate) enum Kind {
     Gather,
     Scatter,
     Barrier,
+    MonitoredBarrier,
 }
 
-const KINDS: [(Kind, &str); 11] = [
+const KINDS: [(Kind, &str); 12] = [
     (Kind::AllReduce, "all_reduce"),
     (Kind::AllGather, "all_gather"),
     (Kind::ReduceScatter, "reduce_scatter"),
@@ -52,6 +54,7 @@ const KINDS: [(Kind, &str); 11] = [
     (Kind::Gather, "gather"),
     (Kind::Scatter, "scatter"),
     (Kind::Barrier, "barrier"),
+    (Kind::MonitoredBarrier, "monitored_barrier"),
 ];
 
 impl Kind {
@@ -77,7 +80,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Post {
     pub(crate) kind: Kind,
-    /// `ncclDataType_t`
+    /// `ncclDataType_t`; negative if type and count are unknown.
     pub(crate) element: i32,
     pub(crate) count: u64,
     /// The rank that sends to all, or is sent to.
@@ -125,7 +128,7 @@ impl Post {
     }
 
     fn size_words(&self) -> String {
-        format!("{} elements of NCCL's type {}", self.count, self.element)
+        format!("{} elements of {}", self.count, element_name(self.element))
     }
 
     /// The call in words.
@@ -145,7 +148,8 @@ pub(crate) fn difference(at: u64, (mine, ours): (&str, &Post), (other, theirs): 
             theirs.words(),
         ));
     }
-    (ours.kind.is_of_one_size() && theirs.extent() != ours.extent()).then(|| {
+    let is_known = ours.element >= 0 && theirs.element >= 0;
+    (is_known && ours.kind.is_of_one_size() && theirs.extent() != ours.extent()).then(|| {
         format!(
             "ranks call a collective with different sizes: as number {number} of a group, {mine} calls {} with {} and {other} calls {} \
              with {}",
@@ -413,7 +417,7 @@ pub(crate) fn begin_own(place: &Path, rank: i32) -> io::Result<File> {
     // The others shall see it with its beginning, or not at all.
     let hidden = place.join(format!(".{rank}"));
     let mut file = OpenOptions::new().create(true).append(true).open(&hidden)?;
-    let global: i32 = std::env::var("RANK").ok().and_then(|text| text.parse().ok()).unwrap_or(-1);
+    let global = own_rank().unwrap_or(-1);
     file.write_all(&[std::process::id().to_le_bytes(), global.to_le_bytes()].concat())?;
     fs::rename(&hidden, place.join(rank.to_string()))?;
     Ok(file)
@@ -485,7 +489,7 @@ impl<'a> Wait<'a> {
         }
         if !self.told && self.begun.elapsed() > SAID_AFTER {
             self.told = true;
-            let rank = std::env::var("RANK").unwrap_or_default();
+            let rank = own_rank().map_or_else(String::new, |rank| rank.to_string());
             // Nobody else could say it: the program is waiting.
             let _ = writeln!(io::stderr(), "highwater: rank {rank} has waited a minute for {}", what());
         }
@@ -500,7 +504,7 @@ fn has_ended(directory: &Path, rank: i32) -> bool {
 
 /// One that has ended, if too few are left for a group of so many.
 fn enough_left(directory: &Path, wanted: usize) -> Option<i32> {
-    let all: i32 = std::env::var("WORLD_SIZE").ok()?.parse().ok()?;
+    let all = all_ranks()?;
     let ended: Vec<i32> = (0..all).filter(|&rank| has_ended(directory, rank)).collect();
     let left = usize::try_from(all).ok()?.saturating_sub(ended.len());
     ended.first().copied().filter(|_| left < wanted)
@@ -512,6 +516,29 @@ fn gone(directory: &Path, process: u32, rank: i32) -> bool {
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
     let dead = matches!(state, None | Some("Z" | "X"));
     dead || (rank >= 0 && has_ended(directory, rank))
+}
+
+/// This process's rank, and the number of ranks, if the program has told it otherwise than by its environment.
+static TOLD: Mutex<Option<(i32, i32)>> = Mutex::new(None);
+
+/// Notes which rank this process is, of how many.
+pub(crate) fn tell(rank: i32, ranks: i32) {
+    *locked(&TOLD) = Some((rank, ranks));
+}
+
+fn told(variable: &str, part: fn((i32, i32)) -> i32) -> Option<i32> {
+    let told = *locked(&TOLD);
+    told.map(part).or_else(|| std::env::var(variable).ok()?.parse().ok())
+}
+
+/// This process's number among all ranks, if it is one.
+pub(crate) fn own_rank() -> Option<i32> {
+    told("RANK", |(rank, _)| rank)
+}
+
+/// The number of all ranks.
+pub(crate) fn all_ranks() -> Option<i32> {
+    told("WORLD_SIZE", |(_, ranks)| ranks)
 }
 
 /// Where the ranks of this run meet, if there are others.

@@ -77,7 +77,7 @@ impl Call {
                 let parts = all()?.into_iter().map(part).collect::<Option<Vec<_>>>()?;
                 reduce(self.element, self.operation, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
             }
-            Kind::Split | Kind::Send | Kind::Gather | Kind::Scatter | Kind::Barrier => None,
+            Kind::Split | Kind::Send | Kind::Gather | Kind::Scatter | Kind::Barrier | Kind::MonitoredBarrier => None,
         }
     }
 
@@ -85,8 +85,8 @@ impl Call {
     fn gets(&self, rank: i32) -> bool {
         match self.kind {
             Kind::Reduce => self.root == rank,
-            Kind::Split | Kind::Send | Kind::Gather | Kind::Scatter | Kind::Barrier => false,
-            _ => true,
+            Kind::AllReduce | Kind::AllGather | Kind::ReduceScatter | Kind::Broadcast | Kind::AllToAll => true,
+            _ => false,
         }
     }
 }
@@ -301,6 +301,13 @@ pub extern "C" fn highwater_nullgpu_here(text: usize, size: usize) {
     let bytes = In::from(Out::of_argument(text)).read_bytes(size);
     // A thread that is ending is nowhere.
     let _ = PLACE.try_with(|place| *place.borrow_mut() = String::from_utf8_lossy(&bytes).into_owned());
+}
+
+/// Says which rank this process is, of how many.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_is_rank(rank: i32, ranks: i32) {
+    meeting::tell(rank, ranks);
 }
 
 /// The number that the next result will have that the program may wait for.

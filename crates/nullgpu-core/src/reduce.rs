@@ -17,6 +17,25 @@ pub(crate) fn element_size(kind: i32) -> usize {
     }
 }
 
+/// PyTorch's name of a type, by `ncclDataType_t`.
+pub(crate) fn element_name(kind: i32) -> &'static str {
+    const NAMES: [&str; 12] = [
+        "int8",
+        "uint8",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+    ];
+    usize::try_from(kind).ok().and_then(|kind| NAMES.get(kind)).copied().unwrap_or("an unknown type")
+}
+
 /// The elements of all ranks made into one; nothing if type or operation are not known, as those that a program makes itself.
 pub(crate) fn reduce(kind: i32, operation: i32, ranks: &[&[u8]]) -> Option<Vec<u8>> {
     if !(SUM..=AVERAGE).contains(&operation) {

@@ -17,6 +17,7 @@ modules![
     "highwater_dryrun/__init__.py",
     "highwater_dryrun/arguments.py",
     "highwater_dryrun/autograd.py",
+    "highwater_dryrun/children.py",
     "highwater_dryrun/compiled.py",
     "highwater_dryrun/core.py",
     "highwater_dryrun/exchange.py",
@@ -36,6 +37,7 @@ modules![
     "highwater_dryrun/sandbox.py",
     "highwater_dryrun/settings.py",
     "highwater_dryrun/sizes.py",
+    "highwater_dryrun/terminated.py",
     "highwater_dryrun/values.py",
     "highwater_dryrun/weights.py",
 ];

@@ -13,6 +13,7 @@ mod card;
 pub mod elf;
 pub mod enforcement;
 mod error;
+mod failed;
 mod injected;
 pub mod install;
 pub mod interpreter;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{fs, io, thread};
 
 use crate::enforcement::{self, Enforcement};
@@ -36,8 +36,8 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Ended {
     /// That of the first that failed, else of the last.
     pub(crate) status: ExitStatus,
-    /// The first that failed, if one did.
-    pub(crate) failure: Option<Failure>,
+    /// How each of them ended, in the order in which that was noticed.
+    pub(crate) ends: Vec<End>,
     /// Whether they were ended because it was time.
     pub(crate) timed_out: bool,
     /// What the kernel held.
@@ -46,14 +46,15 @@ pub(crate) struct Ended {
     pub(crate) family: Family,
 }
 
-/// The first process that failed.
+/// The end of a process.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct End {
     /// Its number among those that were started.
     pub(crate) number: usize,
     pub(crate) status: ExitStatus,
-    /// Those that had ended well by then.
-    pub(crate) ended_before: Vec<usize>,
+    pub(crate) noticed: SystemTime,
+    /// Whether it ended before anybody asked it to.
+    pub(crate) by_itself: bool,
 }
 
 /// The file that says that a process has ended, or needs the others no more; `highwater_dryrun/farewell.py` knows it.
@@ -89,23 +90,24 @@ impl Plan<'_> {
                 }
             }
         }
-        let (status, failure, timed_out) = self.wait(&mut children, &family)?;
-        Ok(Ended { status, failure, timed_out, enforcement, family })
+        let (status, ends, timed_out) = self.wait(&mut children, &family)?;
+        Ok(Ended { status, ends, timed_out, enforcement, family })
     }
 
     /// Waits for all; after the first that fails, or when it is time, the others are given a moment and ended.
-    fn wait(&self, children: &mut [Child], family: &Family) -> io::Result<(ExitStatus, Option<Failure>, bool)> {
+    fn wait(&self, children: &mut [Child], family: &Family) -> io::Result<(ExitStatus, Vec<End>, bool)> {
         let mut until = self.until;
         let soon = |until: Option<Instant>, patience: Duration| {
             let soon = Instant::now() + patience;
             Some(until.map_or(soon, |until| until.min(soon)))
         };
-        let mut first_failure: Option<Failure> = None;
+        let mut first_failure: Option<ExitStatus> = None;
+        let mut ends = Vec::new();
         let mut ask_at = None;
         let mut timed_out = false;
         let mut asked = false;
+        let mut by_itself = true;
         let mut running: BTreeSet<usize> = (0..children.len()).collect();
-        let all = running.clone();
         loop {
             let mut last = None;
             for (number, child) in children.iter_mut().enumerate() {
@@ -115,23 +117,23 @@ impl Plan<'_> {
                     let _ = fs::write(self.directory.join(FAILED), format!("rank {number} ended ({status})"));
                 }
                 if running.remove(&number) {
+                    ends.push(End { number, status, noticed: SystemTime::now(), by_itself });
                     // Where there is no room for it, the others wait until the run is ended.
                     let _ = fs::write(ended_file(self.directory, number), "");
                 }
                 if !status.success() && first_failure.is_none() {
-                    let ended_before = all.difference(&running).copied().filter(|&ended| ended != number).collect();
-                    first_failure = Some(Failure { number, status, ended_before });
+                    first_failure = Some(status);
                     ask_at = Some(Instant::now() + AFTER_FAILURE[0]);
                     until = soon(until, AFTER_FAILURE[1]);
                 }
                 last = Some(status);
             }
-            let status = first_failure.as_ref().map(|failure| failure.status).or(last);
+            let status = first_failure.or(last);
             if let (true, Some(status)) = (running.is_empty(), status) {
                 if asked || timed_out {
                     family.end(children);
                 }
-                return Ok((status, first_failure, timed_out));
+                return Ok((status, ends, timed_out));
             }
             if !asked && self.end.load(Ordering::Relaxed) {
                 asked = true;
@@ -141,12 +143,14 @@ impl Plan<'_> {
             // One that hangs leaves word of where it was.
             if ask_at.is_some_and(|at| Instant::now() >= at) {
                 ask_at = None;
+                by_itself = false;
                 for &number in &running {
                     interrupt(&children[number]);
                 }
             }
             if until.is_some_and(|until| Instant::now() > until) {
                 timed_out |= first_failure.is_none() && !asked;
+                by_itself = false;
                 family.end(children);
                 until = None;
             }

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind};
 use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
-use crate::processes::{self, GRACE, Plan};
+use crate::processes::{GRACE, Plan};
 use crate::sandbox::{Sandbox, Writes};
-use crate::{injected, libraries, own_directory};
+use crate::{failed, injected, libraries, own_directory};
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -255,7 +255,7 @@ pub struct Outcome {
     pub unanswered: Unanswered,
     /// How the program ended, as the system says it; of several ranks, the first that failed.
     pub status: ExitStatus,
-    /// The first of several launched ranks that failed.
+    /// The first of several ranks that failed, which were launched or which the script has started.
     pub failed_rank: Option<FailedRank>,
     /// Whether it had to be ended because it took too long.
     pub timed_out: bool,
@@ -280,18 +280,14 @@ pub struct FailedRank {
     pub ended_before: Vec<u32>,
 }
 
-impl From<processes::Failure> for FailedRank {
-    fn from(failure: processes::Failure) -> Self {
-        let rank = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        FailedRank {
-            rank: rank(failure.number),
-            status: failure.status,
-            ended_before: failure.ended_before.into_iter().map(rank).collect(),
-        }
-    }
-}
-
 impl Process {
+    /// The rank that it waited for when it ended, if that is known by its number among all.
+    pub(crate) fn awaited_rank(&self) -> Option<u32> {
+        // As crates/nullgpu-core writes it (`name` in `meeting`): a rank that is only known within a group has more words.
+        let (number, _) = self.waits_for.strip_prefix("rank ")?.split_once(" in ")?;
+        number.parse().ok()
+    }
+
     /// A process cannot see the status that it ends with; its parent does.
     fn judge(&mut self, status: ExitStatus) {
         if self.how == Ending::Exit && !status.success() {
@@ -335,7 +331,17 @@ impl Run<'_> {
         };
         let ended = plan.run().map_err(|error| Error::new(&self.interpreter.program, Kind::NotStarted(error)))?;
         let duration = begun.elapsed();
-        let mut processes = processes(directory)?;
+        let mut processes = notes(directory)?;
+        let failed_rank = match self.ranks {
+            Ranks::Launched(_) => {
+                let ends: Vec<_> = ended.ends.into_iter().map(failed::End::from).collect();
+                failed::first(&ends, &processes, directory)
+            }
+            Ranks::Alone => failed::first(&failed::of_script(directory, &processes), &processes, directory),
+            Ranks::Imagined { .. } => None,
+        };
+        // One that only asked for its devices is none of our business.
+        processes.retain(|process| !process.devices.is_empty());
         // A program that was cut short could not see to it itself.
         if processes.iter().any(|process| matches!(process.how, Ending::Steps | Ending::Timeout)) {
             ended.family.end_others();
@@ -347,7 +353,7 @@ impl Run<'_> {
             processes,
             unanswered: unanswered(&trace),
             status: ended.status,
-            failed_rank: ended.failure.filter(|_| matches!(self.ranks, Ranks::Launched(_))).map(FailedRank::from),
+            failed_rank,
             timed_out: ended.timed_out,
             duration,
             writes: sandbox.map(|sandbox| sandbox.writes(ended.enforcement)),
@@ -485,7 +491,7 @@ impl Room {
 }
 
 /// The notes in a directory.
-fn processes(directory: &Path) -> Result<Vec<Process>, Error> {
+fn notes(directory: &Path) -> Result<Vec<Process>, Error> {
     let fail = |error| Error::new(directory, Kind::Write(error));
     let mut processes = Vec::new();
     for entry in fs::read_dir(directory).map_err(fail)? {
@@ -494,10 +500,7 @@ fn processes(directory: &Path) -> Result<Vec<Process>, Error> {
             let text = fs::read(&path).map_err(|error| Error::new(&path, Kind::Write(error)))?;
             let process: Process =
                 serde_json::from_slice(&text).map_err(|error| Error::new(&path, Kind::Write(error.into())))?;
-            // One that only asked for its devices is none of our business.
-            if !process.devices.is_empty() {
-                processes.push(process);
-            }
+            processes.push(process);
         }
     }
     let reserved = |process: &Process| process.devices.iter().map(|peaks| peaks.peak_reserved_bytes).max();

@@ -210,6 +210,7 @@ dist.all_reduce(data)
 fn torch_collectives_on_the_host_in_one_order_are_left_alone() {
     let script = "
 import os, torch, torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
 rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
 torch.ones(1, device='cuda')
 for again in range(2):
@@ -235,6 +236,11 @@ for again in range(2):
     dist.all_reduce(data, group=own)
     if again == 0: dist.barrier()
     dist.monitored_barrier()
+    # What has no size in common, or is called by PyTorch's own code.
+    functional.all_reduce(data, 'sum', dist.group.WORLD) + 1
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    for _ in range(2): model(torch.ones(rank + 1, 4)).sum().backward()
+    with torch.inference_mode(): dist.all_reduce(torch.ones(3))
     dist.destroy_process_group()
 ";
     let (status, _, err) = with_torch(script, &["--ranks", "2"]);
@@ -260,6 +266,33 @@ for again in range(2):
     assert own.item() == 3
     dist.barrier()
     dist.destroy_process_group()
+",
+        taken.local_addr().unwrap().port()
+    );
+    let (status, answer, err) = with_torch(&script, &["--ranks", "2", "--timeout", "5m"]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["processes"].as_array().map(Vec::len), Some(2), "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_store_of_the_scripts_own_takes_another_port_if_its_port_is_taken() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let script = format!(
+        "
+import os, torch, torch.distributed as dist
+rank, port = int(os.environ['RANK']), {}
+torch.cuda.set_device(rank)
+store = dist.TCPStore('127.0.0.1', port, 2, rank == 0)
+assert isinstance(store, dist.TCPStore) and store.port != port
+if rank == 0: store.set('key', 'value')
+assert store.get('key') == b'value'
+again = dist.TCPStore('127.0.0.1', store.port, is_master=False)
+assert again.get('key') == b'value'
+dist.init_process_group('nccl', store=store, rank=rank, world_size=2)
+own = torch.tensor([rank + 1], device='cuda')
+dist.all_reduce(own)
+assert own.item() == 3
 ",
         taken.local_addr().unwrap().port()
     );
@@ -360,4 +393,149 @@ if __name__ == '__main__': torch.multiprocessing.spawn(work, nprocs=1)
 ";
     let (status, answer, err) = with_torch(script, &[]);
     assert_eq!((status, &answer["error"]), (2, &"ValueError: no luck".into()), "{err}");
+}
+
+/// Ranks that the script starts itself, each of which runs `work(rank)` after it has met the others.
+fn spawned(backend: &str, work: &str) -> String {
+    let work = work.trim().replace('\n', "\n    ");
+    format!(
+        "
+import os, signal, socket, time, torch, torch.distributed as dist
+def run(rank, port):
+    torch.ones(1, device=f'cuda:{{rank}}')
+    torch.cuda.set_device(rank)
+    dist.init_process_group('{backend}', init_method=f'tcp://127.0.0.1:{{port}}', rank=rank, world_size=2)
+    dist.barrier()
+    {work}
+if __name__ == '__main__':
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(run, (port,), nprocs=2)
+"
+    )
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_rank_that_the_script_starts_is_named_if_it_fails() {
+    for (backend, fails, how) in [
+        ("nccl", "raise ValueError('no luck')", "ValueError: no luck"),
+        ("gloo", "raise ValueError('no luck')", "ValueError: no luck"),
+        ("nccl", "os._exit(7)", "os._exit(7)"),
+        ("gloo", "os.kill(os.getpid(), signal.SIGKILL)", "signal: 9 (SIGKILL)"),
+    ] {
+        let work = format!(
+            "if rank == 1: {fails}\ndist.all_reduce(torch.ones(1, device='cuda' if '{backend}' == 'nccl' else 'cpu'))"
+        );
+        let (status, answer, err) = with_torch(&spawned(backend, &work), &["--gpus", "2", "--timeout", "5m"]);
+        assert_eq!(status, 2, "{err}");
+        assert_eq!(answer["cause"]["ranks"], serde_json::json!([1]), "{backend} {fails}: {answer} {err}");
+        let text = answer["cause"]["text"].as_str().unwrap();
+        assert!(text.starts_with(&format!("rank 1 failed first: {how}")), "{text}");
+        // The other one was ended while it waited, or failed because of it; it has left what it recorded in any case.
+        let first = &answer["processes"][0];
+        assert_eq!((&first["rank"], &first["world_size"]), (&0.into(), &2.into()), "{backend} {fails}: {err}");
+    }
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_rank_that_the_script_starts_is_named_if_it_hangs() {
+    // The clock is put forward once rank 0 waits.
+    let work = "
+import sys, threading
+main, looks = threading.main_thread().ident, []
+def now():
+    if rank == 0 and sys._current_frames()[main].f_code.co_name == '_wait_for':
+        looks.append(1)
+        if len(looks) > 1: open('waits', 'w').close()
+    return 1e12 if os.path.exists('waits') else 0
+time.time = now
+while rank == 1: time.sleep(1)
+dist.barrier()
+";
+    let (status, answer, err) = with_torch(&spawned("nccl", work), &["--gpus", "2", "--timeout", "10m"]);
+    assert_eq!(status, 2, "{err}");
+    let cause = &answer["cause"];
+    assert_eq!(cause["ranks"], serde_json::json!([1]), "{cause} {err}");
+    let text = cause["text"].as_str().unwrap();
+    assert!(text.contains("rank 1 hung at script.py:") && text.contains("; rank 0 waited for rank 1 in "), "{text}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_the_error_of_the_rank_that_is_the_cause_leads() {
+    let script = "
+import os, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+torch.ones(1, device='cuda')
+dist.init_process_group('gloo')
+dist.barrier()
+if rank == 1: raise ValueError('no luck')
+dist.all_reduce(torch.ones(4))
+";
+    let (status, answer, err) = with_torch(script, &["--ranks", "2", "--timeout", "5m"]);
+    assert_eq!((status, &answer["cause"]["ranks"]), (2, &serde_json::json!([1])), "{err}");
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.starts_with("rank 1: ValueError: no luck; then rank 0: "), "{error}");
+}
+
+/// What ranks say that call these two collectives of gloo, after all have called one.
+fn differently(of_first: &str, of_second: &str) -> Vec<String> {
+    let script = format!(
+        "
+import os, torch, torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
+rank = int(os.environ['RANK'])
+torch.ones(1, device='cuda')
+dist.init_process_group('gloo')
+data = torch.ones(4)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+# The second step has the buckets that the first one made.
+for _ in range(2): model(data).sum().backward()
+if rank == 0:
+    {of_first}
+else:
+    {of_second}
+dist.all_reduce(data)
+"
+    );
+    let (status, answer, err) = with_torch(&script, &["--ranks", "2", "--timeout", "5m"]);
+    assert_eq!((status, &answer["ended"]), (2, &"error".into()), "{err}");
+    let processes = answer["processes"].as_array().unwrap();
+    processes.iter().filter_map(|process| process["error"].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_collectives_on_the_host_are_compared_whoever_calls_them() {
+    let backward = "model(data).sum().backward()";
+    for (of_first, of_second, words) in [
+        (
+            "dist.barrier()",
+            "dist.monitored_barrier()",
+            ["`barrier` at script.py:12", "`monitored_barrier` at script.py:14"],
+        ),
+        ("dist.broadcast(data, 0)", backward, ["`broadcast` at script.py:12", "`all_reduce` at script.py:14"]),
+        (
+            "dist.barrier()",
+            "functional.all_reduce(data, 'sum', dist.group.WORLD)",
+            ["`barrier` at script.py:12", "`all_reduce` at script.py:14"],
+        ),
+        (
+            "dist.all_reduce(data)",
+            "dist.all_reduce(torch.ones(5))",
+            ["script.py:12 <module> with 4 elements of float32", "script.py:14 <module> with 5 elements of float32"],
+        ),
+        (
+            "dist.all_gather([data, data.clone()], data)",
+            "dist.all_gather([data.long(), data.long()], data.long())",
+            ["script.py:12 <module> with 4 elements of float32", "script.py:14 <module> with 4 elements of int64"],
+        ),
+    ] {
+        let errors = differently(of_first, of_second);
+        let named = errors.iter().any(|error| words.iter().all(|word| error.contains(word)));
+        assert!(named, "{of_first} and {of_second}: {errors:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! The ranks that made a run fail: the first that failed, one that ended while others waited for it, or one that hung.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use highwater_nullgpu::run::{Ending, FailedRank, Outcome, Process};
@@ -17,6 +18,19 @@ pub(super) fn of(outcome: &Outcome) -> Option<CauseView> {
     let late = first.and_then(|first| late(first, &ranks));
     let hung = || first.is_none_or(|first| waited(first, &ranks)).then(|| hung(&ranks)).flatten();
     late.or_else(hung).or_else(|| failed(first?, &ranks))
+}
+
+/// What ended the process that is explained; before it, what ended the rank that is the cause, if that is another one.
+pub(super) fn error<'a>(main: &'a Process, processes: &[Process], cause: Option<&CauseView>) -> Cow<'a, str> {
+    let causes = cause.map_or(&[][..], |cause| &cause.ranks);
+    let mut others = processes.iter().filter(|process| process.rank.is_some_and(|rank| causes.contains(&rank)));
+    let Some(rank) = main.rank.filter(|rank| !causes.contains(rank) && !main.error.is_empty()) else {
+        return Cow::Borrowed(&main.error);
+    };
+    others.find(|other| !other.error.is_empty()).map_or(Cow::Borrowed(&main.error), |other| {
+        let number = other.rank.unwrap_or_default();
+        Cow::Owned(format!("rank {number}: {}; then rank {rank}: {}", other.error, main.error))
+    })
 }
 
 /// Whether the first that failed did so because it was time, or another rank kept it waiting.
@@ -123,6 +137,20 @@ mod tests {
         assert_eq!((cause.ranks, cause.text.as_str()), (vec![1], "rank 1 failed first: ValueError: no luck"));
         let cause = failed(&first(1, 9, &[]), &[(0, &other)]).unwrap();
         assert!(cause.text.contains("SIGKILL") && cause.text.contains("too little memory"), "{}", cause.text);
+    }
+
+    #[test]
+    fn the_error_of_the_cause_comes_first() {
+        let mut own = process("error", "closed by peer", "", "");
+        let mut other = process("error", "ValueError: no luck", "", "");
+        other.rank = Some(1);
+        let processes = [own.clone(), other.clone()];
+        let cause = CauseView { ranks: vec![1], text: String::new() };
+        assert_eq!(error(&own, &processes, Some(&cause)), "rank 1: ValueError: no luck; then rank 0: closed by peer");
+        assert_eq!(error(&other, &processes, Some(&cause)), "ValueError: no luck");
+        assert_eq!(error(&own, &processes, None), "closed by peer");
+        own.error.clear();
+        assert_eq!(error(&own, &processes, Some(&cause)), "", "it did not fail");
     }
 
     #[test]

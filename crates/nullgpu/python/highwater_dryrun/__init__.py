@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from highwater_dryrun import farewell, importing, ports, settings
+from highwater_dryrun import children, farewell, importing, ports, settings
 
 
 _WITHOUT_CUPY = (
@@ -25,6 +25,8 @@ def begin() -> None:
     if not wanted.imagined_ranks:
         farewell.begin(wanted.launched_ranks > 1)
         ports.begin(wanted.directory)
+        if wanted.launched_ranks <= 1:
+            children.begin(wanted.directory)
     importing.after("torch", lambda _: _begin_with_torch(wanted))
     importing.refuse("cupy", _WITHOUT_CUPY)
     # It checks NVIDIA's libraries for itself, and would complain before it does the same.

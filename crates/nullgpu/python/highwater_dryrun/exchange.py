@@ -18,13 +18,14 @@ from typing import Any
 import torch
 
 from highwater_dryrun import core, hosts, importing
+from highwater_dryrun.hosts import tensors_in
 from highwater_dryrun.mirrors import Mirrors, may_be_kept
 from highwater_dryrun.reads import Places
 
 _METHODS = (
     "_allgather_base _reduce_scatter_base allgather allgather_coalesced allgather_into_tensor_coalesced allreduce "
     "allreduce_coalesced alltoall alltoall_base barrier broadcast gather recv recv_anysource reduce reduce_scatter "
-    "reduce_scatter_tensor_coalesced scatter send _end_coalescing"
+    "reduce_scatter_tensor_coalesced scatter send monitored_barrier _end_coalescing"
 ).split()
 """Of a process group. The first argument of each is what it writes, except for `send`."""
 _WAITS = ("wait", "synchronize", "result", "block_current_stream")
@@ -56,6 +57,7 @@ class Exchange:
         """Begins, with :mod:`torch.distributed.distributed_c10d`."""
         native = torch._C._distributed_c10d
         self._hosts = hosts.Hosts(module)
+        self._hosts.follow_native(self._say_place)
         for name in _METHODS:
             if hasattr(native.ProcessGroup, name):
                 setattr(native.ProcessGroup, name, self._calling(name, getattr(native.ProcessGroup, name)))
@@ -79,13 +81,19 @@ class Exchange:
         with torch._C.DisableTorchFunction():
             if name == "wait_tensor":
                 out = func(*args, **kwargs)
-                self._arrived(_tensors([args[0]]), wait=True)
+                self._arrived(tensors_in([args[0]]), wait=True)
                 return True, out
             written = name.endswith("_")
-            self._tell(_tensors([args[0]]))
-            self._say_place()
-            out = func(*args, **kwargs)
-            for tensor in _tensors([args[0] if written else out]):
+            given = tensors_in([args[0]])
+            self._tell(given)
+            place = self._say_place()
+            host = self._hosts.functional(name, args, given, place) if self._hosts is not None and not kwargs else None
+            with self._in_python():
+                out = func(*args, **kwargs)
+            if host is not None:
+                # Somebody may wait for it later.
+                host.__enter__()
+            for tensor in tensors_in([args[0] if written else out]):
                 self._mirrors.forget(tensor)
             return True, out
 
@@ -94,17 +102,17 @@ class Exchange:
         def call(group: Any, *arguments: Any, **options: Any) -> Any:
             with torch._C.DisableTorchFunction():
                 given = [*arguments, *options.values()]
-                tensors = _tensors(given)
+                tensors = tensors_in(given)
                 self._tell(tensors)
                 place = self._say_place()
                 made = _Call(self._library.highwater_nullgpu_next_result())
                 if self._hosts is not None:
                     made.host = self._hosts.call(name, group, given, tensors, place)
-                with made.waiting():
+                with made.waiting(), self._in_python():
                     work = plain(group, *arguments, **options)
                 made.end = self._library.highwater_nullgpu_next_result()
-                if name not in ("send", "barrier", "_end_coalescing") and given and not _sends(name, group, given):
-                    made.outputs = [tensor for tensor in _tensors(given[:1]) if tensor.is_cuda]
+                if name not in ("send", "barrier", "monitored_barrier", "_end_coalescing") and given and not _sends(name, group, given):
+                    made.outputs = [tensor for tensor in tensors_in(given[:1]) if tensor.is_cuda]
                 for tensor in made.outputs:
                     self._mirrors.forget(tensor)
                 together = self._together.get(group)
@@ -164,6 +172,9 @@ class Exchange:
             if self._library.highwater_nullgpu_known(storage.data_ptr(), value.data_ptr(), storage.nbytes()):
                 self._mirrors.put_storage(tensor, value)
 
+    def _in_python(self) -> Any:
+        return self._hosts.in_python() if self._hosts is not None else contextlib.nullcontext()
+
     def _say_place(self) -> bytes:
         place = (self._places.innermost(sys._getframe(2)) or "").encode()
         self._library.highwater_nullgpu_here(place, len(place))
@@ -189,16 +200,6 @@ class _Call:
 def _sends(name: str, group: Any, given: "list[Any]") -> bool:
     """Whether this rank has what the others get."""
     return name == "broadcast" and any(getattr(options, "rootRank", None) == group.rank() for options in given[1:])
-
-
-def _tensors(arguments: Any) -> "list[torch.Tensor]":
-    found: "list[torch.Tensor]" = []
-    for argument in arguments:
-        if isinstance(argument, torch.Tensor):
-            found.append(argument)
-        elif isinstance(argument, (list, tuple)):
-            found += _tensors(argument)
-    return found
 
 
 def _bytes(tensor: torch.Tensor) -> int:

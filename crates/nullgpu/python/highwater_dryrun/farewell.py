@@ -6,14 +6,15 @@ A rank may be done before another has even asked for what lies in its store: not
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from highwater_dryrun import importing, settings
+from highwater_dryrun import children, core, importing, settings
 
 _LOOK_SECS = 0.02
 
@@ -25,9 +26,20 @@ _found: "list[tuple[int, int]]" = []
 """The rank and the number of ranks with which this process met the others, once it has."""
 
 
+_when_found: "list[Callable[[], None]]" = []
+
+
 def found() -> "tuple[int, int] | None":
     """Its rank and their number, also where the program has told its processes itself."""
     return _found[0] if _found else None
+
+
+def when_found(then: "Callable[[], None]") -> None:
+    """Calls ``then`` once this process has met the others."""
+    if _found:
+        then()
+    else:
+        _when_found.append(then)
 
 
 def begin(keeps_stores: bool) -> None:
@@ -65,8 +77,7 @@ def _watch(module: Any, keeps_stores: bool) -> None:
 
     def rendezvous(*arguments: Any, **options: Any) -> "Iterator[tuple[Any, int, int]]":
         for store, rank, size in meet(*arguments, **options):
-            if not _found and size > 1:
-                _found.append((rank, size))
+            _find(rank, size)
             if keeps_stores and rank == 0 and size > 1:
                 _stores.append(store)
             port = getattr(store, "port", None)
@@ -77,7 +88,26 @@ def _watch(module: Any, keeps_stores: bool) -> None:
                 met[port] += 1
             yield store, rank, size
 
+    make_group = module._new_process_group_helper
+
+    @functools.wraps(make_group)
+    def new_group(size: int, rank: int, *arguments: Any, **options: Any) -> Any:
+        # The first group is that of all ranks, also where the program has a store of its own.
+        _find(rank, size)
+        return make_group(size, rank, *arguments, **options)
+
+    module._new_process_group_helper = new_group
     module.rendezvous = rendezvous
+
+
+def _find(rank: int, size: int) -> None:
+    if _found or size < 2:
+        return
+    _found.append((rank, size))
+    core.library().highwater_nullgpu_is_rank(rank, size)
+    children.note_rank(settings.get().directory, rank)
+    while _when_found:
+        _when_found.pop()()
 
 
 def _ended_file(directory: str, rank: int) -> str:

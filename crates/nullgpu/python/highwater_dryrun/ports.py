@@ -6,6 +6,7 @@ The rank with the store takes another port then, and tells the others, which els
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import socket
 import time
@@ -14,6 +15,12 @@ from typing import Any
 from highwater_dryrun import importing
 
 _LOOK_SECS = 0.02
+_PATIENCE_SECS = 60.0
+_PARAMETERS = (
+    "host_name", "port", "world_size", "is_master", "timeout", "wait_for_workers", "multi_tenant", "master_listen_fd",
+    "use_libuv",
+)
+"""Of PyTorch's store, in their order."""
 _HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -23,30 +30,46 @@ def begin(directory: str) -> None:
 
 
 def _replace(module: Any, directory: str) -> None:
-    plain = getattr(module, "TCPStore", None)
-    if plain is None:
+    tcp_store = getattr(module, "TCPStore", None)
+    if tcp_store is None:
         return
-
+    plain = tcp_store.__init__
     taken: "set[tuple[int, int]]" = set()
 
-    def store(*arguments: Any, **options: Any) -> Any:
+    @functools.wraps(plain)
+    def begin_store(store: Any, *arguments: Any, **options: Any) -> None:
+        # A program makes stores of its own, too; so does a launcher.
+        options.update(zip(_PARAMETERS, arguments))
         host, port, is_master = (options.get(name) for name in ("host_name", "port", "is_master"))
-        # Other stores are a launcher's, which chooses their port itself.
-        if not options.get("multi_tenant") or not port or host not in (*_HERE, socket.gethostname()):
-            return plain(*arguments, **options)
-        told = os.path.join(directory, f"port-{port}")
-        if is_master:
+        if not port or host not in (*_HERE, socket.gethostname()):
+            return plain(store, **options)
+        told = _file(directory, port)
+        if is_master and options.get("master_listen_fd") is not None:
+            # The program listens already.
+            _tell(told, port)
+        elif is_master:
             before = _told(told)
             # This process may still listen there: PyTorch shares the store then.
             if before is None or (before, os.getpid()) not in taken and not _is_free(before):
-                _tell(told, port if _is_free(port) else _free_port())
+                free = port if _is_free(port) else _free_port()
+                _tell(told, free)
+                # The program may hand on the port that the store has.
+                _tell(_file(directory, free), free)
             taken.add((_told(told) or port, os.getpid()))
         else:
-            _wait(told, options["timeout"].total_seconds())
+            timeout = options.get("timeout")
+            patience = timeout.total_seconds() if timeout is not None else _PATIENCE_SECS
+            # Whoever listens may be none of this run's processes.
+            _wait(told, patience if options.get("multi_tenant") else min(patience, _PATIENCE_SECS))
         options["port"] = _told(told) or port
-        return plain(*arguments, **options)
+        return plain(store, **options)
 
-    module.TCPStore = store
+    tcp_store.__init__ = begin_store
+
+
+def _file(directory: str, port: int) -> str:
+    """The file that says which port is taken in the place of this one."""
+    return os.path.join(directory, f"port-{port}")
 
 
 def _is_free(port: int) -> bool:

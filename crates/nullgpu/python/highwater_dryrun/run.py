@@ -15,7 +15,7 @@ import weakref
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-from highwater_dryrun import autograd, core, farewell, importing, notes, padding
+from highwater_dryrun import autograd, core, farewell, importing, notes, padding, terminated
 from highwater_dryrun.history import History
 from highwater_dryrun.reads import Places
 from highwater_dryrun.settings import Settings
@@ -26,6 +26,7 @@ _TIMED_OUT = 124
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _STACK_LINES = 8
+_PATIENCE_SECS = 60.0
 
 
 def begin(wanted: Settings) -> None:
@@ -50,6 +51,7 @@ class _Run:
         self._torch = torch
         self._process = os.getpid()
         self._ending = threading.Lock()
+        self._written = threading.Event()
         self._error: "BaseException | None" = None
         self._steps: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
         self._done_steps = 0
@@ -70,6 +72,8 @@ class _Run:
         sys.excepthook = self._uncaught
         core.when_crashed(self._crashed)
         self._count_steps()
+        if self._wanted.launched_ranks <= 1:
+            farewell.when_found(lambda: terminated.hear(self._terminated))
         if self._wanted.deadline is not None:
             threading.Thread(target=self._wait, name="highwater", daemon=True).start()
         if multiprocessing.parent_process() is not None:
@@ -129,6 +133,9 @@ class _Run:
         error = f"{name} after a call of `{last}`" if last else name
         self._write("crash", error=error, at=sys._getframe())
 
+    def _terminated(self, frame: "FrameType | None") -> None:
+        self._write("interrupted", at=frame)
+
     def _wait(self) -> None:
         deadline = self._wanted.deadline or 0.0
         while (left := deadline - time.time()) > 0:
@@ -175,26 +182,34 @@ class _Run:
 
         ``at`` is where the program was, if no message says so; ``place`` is its own line of that.
         """
-        if os.getpid() != self._process or not self._ending.acquire(blocking=False):
+        if os.getpid() != self._process:
             return
-        with self._unwatched():
-            snapshot = notes.write_snapshot(self._wanted.directory, self._history.whole(), "end")
-            notes.write(
-                self._wanted.directory,
-                how=how,
-                error=error,
-                stack="" if at is None else _stack(at),
-                place=place or Places(self._torch).innermost(at) or "",
-                waits_for=(core.library().highwater_nullgpu_waited_for() or b"").decode(errors="replace"),
-                snapshot=snapshot,
-                steps=self._done_steps,
-                failed=self._failed,
-                reads=self._values.reads() if self._values else [],
-                assumed=self._values.assumptions() if self._values else [],
-                could_differ=self._values.could_differ() if self._values else False,
-                last_read=self._values.last_read() if self._values and how == "error" else None,
-                torch=self._torch,
-            )
+        if not self._ending.acquire(blocking=False):
+            # The process shall not end before another thread has written. One that crashes may be that thread.
+            if how != "crash":
+                self._written.wait(_PATIENCE_SECS)
+            return
+        try:
+            with self._unwatched():
+                snapshot = notes.write_snapshot(self._wanted.directory, self._history.whole(), "end")
+                notes.write(
+                    self._wanted.directory,
+                    how=how,
+                    error=error,
+                    stack="" if at is None else _stack(at),
+                    place=place or Places(self._torch).innermost(at) or "",
+                    waits_for=(core.library().highwater_nullgpu_waited_for() or b"").decode(errors="replace"),
+                    snapshot=snapshot,
+                    steps=self._done_steps,
+                    failed=self._failed,
+                    reads=self._values.reads() if self._values else [],
+                    assumed=self._values.assumptions() if self._values else [],
+                    could_differ=self._values.could_differ() if self._values else False,
+                    last_read=self._values.last_read() if self._values and how == "error" else None,
+                    torch=self._torch,
+                )
+        finally:
+            self._written.set()
 
     def _unwatched(self) -> Any:
         """A scope in which nothing of ours looks at the operators that are called."""

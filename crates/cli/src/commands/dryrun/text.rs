@@ -116,7 +116,10 @@ fn write_cause(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io:
 /// What the script died of, where it is not told by itself.
 fn write_end(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io::Result<()> {
     if matches!(main.how, Ending::Error | Ending::Crash) && !main.error.is_empty() {
-        paragraph(out, &format!("It ended with {}. This is the recording so far.", printable(&main.error)))?;
+        // Of several ranks another one may be the cause, which has been named.
+        let it =
+            main.rank.filter(|_| view.cause.is_some()).map_or_else(|| "It".to_owned(), |rank| format!("Rank {rank}"));
+        paragraph(out, &format!("{it} ended with {}. This is the recording so far.", printable(&main.error)))?;
     }
     if let Some(read) = &main.last_read {
         let line = read.place.split(' ').next().filter(|line| line.contains(':'));
