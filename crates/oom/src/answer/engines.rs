@@ -106,8 +106,8 @@ pub(super) fn beyond_share(situation: &Situation, cause: Cause, log: &EngineLog)
     let (tried, free) = (situation.tried_bytes?, situation.free_bytes?);
     (held > budget && tried < BEYOND_SHARE_BYTES).then(|| {
         format!(
-            "the engine holds {}, more than its share of the GPU, {} ({}{}): weights and KV cache are to fill the share, and what it \
-             allocates on top (activations, CUDA graphs, NCCL) does not fit in the rest; it requested {}, and {} was free",
+            "the engine holds {}, more than its share of the GPU, {} ({}{}): weights and KV cache fill the share, and its activations, CUDA \
+             graphs and NCCL buffers do not fit in the rest; it requested {}, and {} was free",
             size(held),
             size(budget),
             share(of),
