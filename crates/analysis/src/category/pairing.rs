@@ -650,7 +650,7 @@ impl Pairing {
         let trained: Vec<u64> =
             known.of_size.iter().filter(|(_, of)| of.gradients > 0).map(|(&size, _)| size).collect();
         let data = rows::row_bytes(&sizes, &trained);
-        let picked = known.picks().sets(sizes);
+        let picked = known.sets(sizes);
         let stack = |row: usize| known.lifetimes.rows[row].stack;
         let of_data = self.apart.iter().copied().filter(|&row| {
             let size = known.lifetimes.rows[row].requested_bytes;

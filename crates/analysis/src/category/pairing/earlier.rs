@@ -175,7 +175,7 @@ impl Pairing {
         // A set may have a tensor as large as a workspace on another vendor's devices.
         let is_of_none = |size: u64| is_unpaired(size) || (gradients(size) == 0 && OF_AMD.contains(&size));
         let of_none = || held.iter().filter(|b| is_of_none(b.size_bytes) && !is_leaked(b.size_bytes));
-        let picked = known.picks().sets(of_none().map(|block| block.size_bytes));
+        let picked = known.sets(of_none().map(|block| block.size_bytes));
         // Weaker evidence holds where it explains all that no gradient pairs with: of a frozen model something is as many times larger, too.
         let may_be = |size: u64| picked.sizes.contains(&size) || picked.perhaps.contains(&size);
         let are_explained = unpaired_blocks().all(|block| block.size_bytes <= LARGE || may_be(block.size_bytes));

@@ -28,7 +28,7 @@ const MAX_PICKS: usize = 4096;
 
 /// Sizes of what is picked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Picks {
+struct Picks {
     sizes: BTreeSet<u64>,
     /// Whether the operators tell: otherwise they are of all that the program and modules make.
     by_operator: bool,
@@ -45,20 +45,29 @@ pub(super) struct Sets {
 }
 
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
+    /// Which of the sizes of some blocks are of a set of data.
+    pub(super) fn sets(&self, blocks: impl IntoIterator<Item = u64>) -> Sets {
+        let mut blocks = blocks.into_iter().filter(|&size| size >= MIN_BYTES).peekable();
+        // Most recordings have no such block: their rows need not be gone through.
+        if blocks.peek().is_none() { Sets::default() } else { self.picks().sets(blocks) }
+    }
+
     /// What the program and modules pick.
-    pub(super) fn picks(&self) -> Picks {
+    fn picks(&self) -> Picks {
         let is_made = |row: usize| matches!((self.told)(row), Origin::Program | Origin::Module);
         let rows = self.lifetimes.rows.iter().enumerate().skip(self.lifetimes.before_recording);
         let rows = rows.filter(|(row, lifetime)| lifetime.requested_bytes >= MIN_PICKED && is_made(*row));
         let by_operator = self.stacks.are_native();
         let picked = rows.filter(|(_, lifetime)| !by_operator || self.stacks.picks_rows(lifetime.stack));
-        Picks { sizes: picked.map(|(_, lifetime)| lifetime.requested_bytes).collect(), by_operator }
+        // Millions of rows have few sizes.
+        let sizes: FxHashSet<u64> = picked.map(|(_, lifetime)| lifetime.requested_bytes).collect();
+        Picks { sizes: sizes.into_iter().collect(), by_operator }
     }
 }
 
 impl Picks {
     /// Which of the sizes of some blocks are of a set of data. Nothing but the data should be among them: no trained parameter.
-    pub(super) fn sets(&self, blocks: impl IntoIterator<Item = u64>) -> Sets {
+    fn sets(&self, blocks: impl IntoIterator<Item = u64>) -> Sets {
         let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
         for size in blocks.into_iter().filter(|&size| size >= MIN_BYTES) {
             *sizes.entry(size).or_default() += 1;
