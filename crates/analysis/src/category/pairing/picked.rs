@@ -1,5 +1,5 @@
 //! A set of data on the device from which the program picks rows, by index or by slice: each of its tensors is as many times larger
-//! than what is picked from it.
+//! than the rows that are picked from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +22,11 @@ const MIN_TENSORS_PLAIN: usize = 3;
 /// Picks are parts of a set, in lowest terms of no more examples.
 const MAX_PICKED: u64 = 1 << 16;
 
-/// Sets have few tensors, and programs few sizes of what they pick. More are not compared.
+/// A set has few tensors, and a program picks few sizes. More are not compared.
 const MAX_SIZES: usize = 256;
 const MAX_PICKS: usize = 4096;
 
-/// Sizes of what is picked.
+/// The sizes that a program picks.
 #[derive(Clone, Debug, Default)]
 struct Picks {
     sizes: BTreeSet<u64>,
