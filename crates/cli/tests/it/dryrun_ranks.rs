@@ -416,15 +416,9 @@ if __name__ == '__main__':
     )
 }
 
-#[test]
-#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
-fn torch_a_rank_that_the_script_starts_is_named_if_it_fails() {
-    for (backend, fails, how) in [
-        ("nccl", "raise ValueError('no luck')", "ValueError: no luck"),
-        ("gloo", "raise ValueError('no luck')", "ValueError: no luck"),
-        ("nccl", "os._exit(7)", "os._exit(7)"),
-        ("gloo", "os.kill(os.getpid(), signal.SIGKILL)", "signal: 9 (SIGKILL)"),
-    ] {
+/// Rank 1 of two that a script starts fails in this way over each of these backends: the answer names it and says `how`.
+fn named_if_it_fails(cases: &[(&str, &str, &str)]) {
+    for (backend, fails, how) in cases {
         let work = format!(
             "if rank == 1: {fails}\ndist.all_reduce(torch.ones(1, device='cuda' if '{backend}' == 'nccl' else 'cpu'))"
         );
@@ -437,6 +431,22 @@ fn torch_a_rank_that_the_script_starts_is_named_if_it_fails() {
         let first = &answer["processes"][0];
         assert_eq!((&first["rank"], &first["world_size"]), (&0.into(), &2.into()), "{backend} {fails}: {err}");
     }
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_rank_that_the_script_starts_is_named_if_it_fails() {
+    named_if_it_fails(&[("nccl", "raise ValueError('no luck')", "ValueError: no luck")]);
+}
+
+#[test]
+#[ignore = "takes a minute, part of `make nightly`; needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn nightly_a_rank_that_the_script_starts_is_named_however_it_fails() {
+    named_if_it_fails(&[
+        ("gloo", "raise ValueError('no luck')", "ValueError: no luck"),
+        ("nccl", "os._exit(7)", "os._exit(7)"),
+        ("gloo", "os.kill(os.getpid(), signal.SIGKILL)", "signal: 9 (SIGKILL)"),
+    ]);
 }
 
 #[test]
@@ -507,17 +517,37 @@ dist.all_reduce(data)
     processes.iter().filter_map(|process| process["error"].as_str().map(str::to_owned)).collect()
 }
 
+/// What the ranks called, which gloo itself does not compare, and the words that name both calls.
+type Calls = (&'static str, &'static str, [&'static str; 2]);
+
+fn are_compared(cases: &[Calls]) {
+    for (of_first, of_second, words) in cases {
+        let errors = differently(of_first, of_second);
+        let named = errors.iter().any(|error| words.iter().all(|word| error.contains(word)));
+        assert!(named, "{of_first} and {of_second}: {errors:?}");
+    }
+}
+
+/// By the reducer of DDP, which is C++.
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_collectives_on_the_host_are_compared_whoever_calls_them() {
-    let backward = "model(data).sum().backward()";
-    for (of_first, of_second, words) in [
+    are_compared(&[(
+        "dist.broadcast(data, 0)",
+        "model(data).sum().backward()",
+        ["`broadcast` at script.py:12", "`all_reduce` at script.py:14"],
+    )]);
+}
+
+#[test]
+#[ignore = "takes a minute, part of `make nightly`; needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn nightly_collectives_on_the_host_are_compared_with_their_elements() {
+    are_compared(&[
         (
             "dist.barrier()",
             "dist.monitored_barrier()",
             ["`barrier` at script.py:12", "`monitored_barrier` at script.py:14"],
         ),
-        ("dist.broadcast(data, 0)", backward, ["`broadcast` at script.py:12", "`all_reduce` at script.py:14"]),
         (
             "dist.barrier()",
             "functional.all_reduce(data, 'sum', dist.group.WORLD)",
@@ -533,9 +563,5 @@ fn torch_collectives_on_the_host_are_compared_whoever_calls_them() {
             "dist.all_gather([data.long(), data.long()], data.long())",
             ["script.py:12 <module> with 4 elements of float32", "script.py:14 <module> with 4 elements of int64"],
         ),
-    ] {
-        let errors = differently(of_first, of_second);
-        let named = errors.iter().any(|error| words.iter().all(|word| error.contains(word)));
-        assert!(named, "{of_first} and {of_second}: {errors:?}");
-    }
+    ]);
 }
