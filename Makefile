@@ -38,7 +38,7 @@ ifndef MAY_RUN_AT_ONCE
 .NOTPARALLEL:
 else
 # Cargo has all cores, and would look for make's own count of jobs.
-CARGO := env -u MAKEFLAGS $(CARGO)
+CARGO := env -u MAKEFLAGS -u MFLAGS $(CARGO)
 endif
 
 # The release binary at target/release/highwater. From nothing six and a half minutes of processor time, the page with its packages
