@@ -25,13 +25,13 @@ pub mod doctor;
 pub mod dryrun;
 #[cfg(feature = "estimate")]
 pub mod estimate;
-#[cfg(feature = "recording")]
+#[cfg(feature = "explain")]
 mod explain;
 #[cfg(feature = "recording")]
 mod frames;
 #[cfg(feature = "recording")]
 mod live;
-#[cfg(feature = "recording")]
+#[cfg(feature = "explain")]
 mod log;
 #[cfg(feature = "recording")]
 pub mod manifest;
@@ -69,7 +69,7 @@ pub mod verify;
 #[cfg(feature = "recording")]
 pub use ceiling::CeilingView;
 pub use colours::{CATEGORY_COLOURS, category_colour};
-#[cfg(feature = "recording")]
+#[cfg(feature = "explain")]
 pub use explain::{
     DiagnosisView, ExplainView, FailureExplainedView, GapsView, LimitView, MessageView, ProcessView, ShareView,
     StepView, explain,
@@ -77,7 +77,7 @@ pub use explain::{
 pub use header::{Document, Format, Version};
 #[cfg(feature = "recording")]
 pub use live::{BlockView, LiveDeviceView, LiveView, live};
-#[cfg(feature = "recording")]
+#[cfg(feature = "explain")]
 pub use log::{EngineView, ErrorView, ValueView};
 #[cfg(feature = "recording")]
 pub use place::{FrameView, PlaceView, frames_from_site};
