@@ -185,6 +185,10 @@ for length in range(20):
     tokens, done = torch.cat([tokens, chosen[:, None]], 1), done | (chosen == 2)
     if done.all(): break
 assert tokens.shape == (4, 21), tokens.shape
+# Nor is one that was chosen from the words of several beams at once.
+word = torch.randn(4, 3 * 2000, device='cuda').topk(2)[1] % 2000
+text = torch.cat([torch.zeros(4, 1, dtype=torch.int64, device='cuda'), word], 1)
+assert not torch.isin(text[:, 1:], torch.tensor([0, 1, 2, 1999], device='cuda')).any()
 # A line search takes its first step, and L-BFGS keeps its history.
 weights = torch.randn(50, device='cuda', requires_grad=True)
 search = torch.optim.LBFGS([weights], max_iter=6, history_size=10, line_search_fn='strong_wolfe')
@@ -242,7 +246,7 @@ Own.apply(torch.randn(3, device='cuda', requires_grad=True), torch.tensor([4, 5]
     let assumed = answer["processes"][0]["assumed"].as_array().unwrap();
     let words = |row: &Value| format!("{} {}", row["place"].as_str().unwrap(), row["assumed"].as_str().unwrap());
     let words: Vec<String> = assumed.iter().map(words).collect();
-    for said in ["script.py:9 <module> it is False", "script.py:28 <module> no gradient overflows"] {
+    for said in ["script.py:9 <module> it is False", "script.py:32 <module> no gradient overflows"] {
         assert!(words.iter().any(|row| row == said), "{said}: {words:#?}");
     }
 }
@@ -436,6 +440,9 @@ table = torch.nn.Embedding(100, 8, sparse=True).cuda()
 optimizer = torch.optim.SparseAdam(table.parameters())
 table(torch.tensor([1, 2, 2, 3]).cuda()).sum().backward()
 optimizer.step()
+optimizer.zero_grad()
+(table(torch.tensor([1, 2, 2, 3]).cuda()).sum() + table(torch.tensor([3, 4]).cuda()).sum()).backward()
+assert table.weight.grad._nnz() == 6 and table.weight.grad.coalesce()._nnz() == 4
 assert torch.sparse_coo_tensor(torch.tensor([[1, 2, 2]]).cuda(), torch.ones(3, device='cuda')).coalesce()._nnz() == 2
 twice = torch.sparse_coo_tensor(torch.tensor([[0, 0, 1], [1, 1, 2]]).cuda(), torch.ones(3, device='cuda'), (4, 4))
 assert torch.sparse.softmax(twice, 1)._nnz() == 2, 'an operator that coalesces by itself'
@@ -456,12 +463,10 @@ with torch.inference_mode():
     assert_eq!(status, 0, "{err}");
     let assumed = answer["processes"][0]["assumed"].as_array().unwrap();
     let places: Vec<&str> = assumed.iter().map(|row| row["place"].as_str().unwrap()).collect();
-    let [sparse, matrices @ ..] = places.as_slice() else { panic!("{places:?}") };
-    assert_eq!(*sparse, "script.py:14 <module>", "a sparse gradient's places are a copy of autograd's");
+    let [_, ..] = places.as_slice() else { panic!("nothing is assumed: {answer}") };
     assert!(
-        !matrices.is_empty()
-            && matrices.iter().all(|place| ["script.py:19 <module>", "script.py:20 <module>"].contains(place)),
-        "{places:?}"
+        places.iter().all(|place| ["script.py:22 <module>", "script.py:23 <module>"].contains(place)),
+        "of matrices' exponentials alone: {places:?}"
     );
 }
 

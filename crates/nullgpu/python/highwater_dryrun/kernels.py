@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -21,19 +21,35 @@ _NORM = 4.0
 _kept: "list[torch.library.Library]" = []
 
 
-def begin(
-    count: "Callable[[torch.Tensor], int]", different: "Callable[[torch.Tensor], int]", note: "Callable[[str, str], None]"
-) -> None:
-    """From now on `nonzero` reads the number that ``count`` gives for a mask, and `coalesce` the number that ``different`` gives for a
-    sparse tensor; ``note`` gets the name of each other operator, and its assumption."""
+class Values(Protocol):
+    """What is known of tensors' contents."""
+
+    def told_of_mask(self, mask: torch.Tensor) -> int:
+        """How many elements of a mask are set."""
+
+    def told_of_places(self, tensor: torch.Tensor) -> int:
+        """The number of different places of a sparse tensor's elements."""
+
+    def follow_places(self, parts: "list[torch.Tensor]", make: "Callable[[], torch.Tensor]") -> torch.Tensor:
+        """The sparse tensor that ``make`` gives, with the elements of each part in turn."""
+
+    def note_assumed(self, what: str, how: str) -> None:
+        """Takes the name of another operator, and its assumption."""
+
+
+def begin(values: Values) -> None:
+    """From now on operators read numbers that follow from ``values``, and tell them of what they write."""
     library = torch.library.Library("aten", "IMPL")
-    _replace(library, "nonzero", _nonzero(count))
+    _replace(library, "nonzero", _nonzero(values.told_of_mask))
     get_kernel = getattr(torch.library, "get_kernel", None)
     if get_kernel is not None:
         plain = get_kernel("aten::linalg_matrix_exp", "CUDA")
-        _replace(library, "linalg_matrix_exp", _matrix_exp(plain, note), with_keyset=True)
+        _replace(library, "linalg_matrix_exp", _matrix_exp(plain, values.note_assumed), with_keyset=True)
         plain = get_kernel("aten::_coalesce", "SparseCUDA")
-        _replace(library, "_coalesce", _coalesce(plain, different), "SparseCUDA", with_keyset=True)
+        _replace(library, "_coalesce", _coalesce(plain, values.told_of_places), "SparseCUDA", with_keyset=True)
+        for name in ("add.Tensor", "add_.Tensor", "clone"):
+            plain = get_kernel(f"aten::{name}", "SparseCUDA")
+            _replace(library, name, _followed(plain, values.follow_places), "SparseCUDA", with_keyset=True)
     # The replacements last as long as the library object.
     _kept.append(library)
 
@@ -104,3 +120,17 @@ def _coalesce(plain: Any, different: "Callable[[torch.Tensor], int]") -> "Callab
                 core.answer_reads([])
 
     return coalesce
+
+
+def _followed(plain: Any, follow: "Callable[..., torch.Tensor]") -> "Callable[..., torch.Tensor]":
+    """Autograd's threads copy the sparse gradient of an embedding, and add those of one that is used twice."""
+
+    def copy_or_sum(keys: Any, *parts: torch.Tensor, **options: Any) -> torch.Tensor:
+        with torch._C.DisableTorchFunction():
+
+            def make() -> torch.Tensor:
+                return plain.call_boxed(keys, *parts, **options)  # type: ignore[no-any-return]
+
+            return follow(list(parts), make) if all(part.layout == torch.sparse_coo for part in parts) else make()
+
+    return copy_or_sum

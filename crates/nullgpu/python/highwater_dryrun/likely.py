@@ -37,6 +37,8 @@ _ORDERING = frozenset("lt le gt ge less less_equal greater greater_equal".split(
 _COUNTING = frozenset("any sum count_nonzero".split())
 _SORTING = frozenset("sort argsort".split())
 _CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
+_REMAINDERS = frozenset("mod remainder fmod".split())
+_QUOTIENTS = frozenset("floordiv floor_divide div divide".split())
 _OF_ONE = frozenset("item __bool__ __int__ __float__ __index__ is_nonzero".split())
 
 
@@ -80,6 +82,14 @@ class Likely:
         if may_be_kept(tensor) and value.shape == tensor.shape:
             self._values.put(tensor, value)
 
+    def _ordinary(self, tensor: torch.Tensor) -> torch.Tensor:
+        """An ordinary number in each element. What was chosen of many is neither of the first ones nor the last, which have meanings: a word
+        ends no text."""
+        most = self.most(tensor)
+        is_fraction = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+        number = _FRACTION if is_fraction else 1 if most is None else int(most * _EVENLY)
+        return torch.full(tensor.shape, number, dtype=tensor.dtype)
+
     def mask(self, mask: torch.Tensor) -> torch.Tensor:
         """What is assumed of a mask that is not known."""
         share = _share(self._here())
@@ -110,7 +120,7 @@ class Likely:
             elif tensor.dtype == torch.bool or _is_large(tensor) or not may_be_kept(tensor):
                 return None
             else:
-                value = _ordinary(tensor)
+                value = self._ordinary(tensor)
             found[id(tensor)] = value.clone() if tensor is target else value
         return found if is_likely else None
 
@@ -125,6 +135,8 @@ class Likely:
             self._note_drawn(name, args, kwargs, results)
         if base in _CHOOSING:
             self._note_most(base, args, kwargs, results)
+        if base in _REMAINDERS or base in _QUOTIENTS:
+            self._note_part(base, args, results)
         self._note_mask(base, tensors, results)
         taken = self._taken(base, args, kwargs)
         if taken is not None:
@@ -202,7 +214,8 @@ class Likely:
         other += [float(value) for value in inputs.values()]
         below = bool(other) and other[0] < 0
         for tensor in unknown:
-            inputs[id(tensor)] = -_ordinary(tensor) if below and tensor.dtype.is_signed else _ordinary(tensor)
+            ordinary = self._ordinary(tensor)
+            inputs[id(tensor)] = -ordinary if below and tensor.dtype.is_signed else ordinary
         return inputs
 
     def _taken(self, base: str, args: Any, kwargs: Any) -> "torch.Tensor | None":
@@ -245,7 +258,7 @@ class Likely:
             return True
         value = inputs[id(tensors[0])]
         is_of_words = len(tensors) == 1 and not value.dtype.is_floating_point and self._known(tensors[0]) is None
-        return is_of_words and value.numel() > 0 and bool((value == 1).all())
+        return is_of_words and value.numel() > 0 and bool((value == value.flatten()[0]).all())
 
     @staticmethod
     def _gathered(base: str, tensors: Any, inputs: "dict[int, torch.Tensor]") -> "list[torch.Tensor] | None":
@@ -279,6 +292,15 @@ class Likely:
             return
         if not self._most.holds(chosen[0]):
             self._most.put(chosen[0], torch.full(chosen[0].shape, most))
+
+    def _note_part(self, base: str, args: Any, results: Any) -> None:
+        """Notes of how many a part of a choice is one: a choice among the words of all beams is one of a beam, and one of a word."""
+        if len(args) < 2 or not isinstance(args[0], torch.Tensor) or type(args[1]) is not int or args[1] < 1:
+            return
+        most, result = self.most(args[0]), results[0]
+        if most is not None and result.dtype == torch.int64 and may_be_kept(result) and not self._most.holds(result):
+            part = min(most, args[1]) if base in _REMAINDERS else -(-most // args[1])
+            self._most.put(result, torch.full(result.shape, part))
 
     def _note_equal(self, args: Any, results: Any) -> None:
         """Of several numbers with which a tensor is compared, each element equals one at most: the first."""
@@ -348,11 +370,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 def _is_large(tensor: torch.Tensor) -> bool:
     is_fraction = tensor.dtype.is_floating_point or tensor.dtype.is_complex
     return tensor.numel() > (_ELEMENTS_MAX if is_fraction else _WHOLE_MAX)
-
-
-def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
-    is_fraction = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-    return torch.full(tensor.shape, _FRACTION if is_fraction else 1, dtype=tensor.dtype)
 
 
 def _share(how: "str | None") -> "float | None":

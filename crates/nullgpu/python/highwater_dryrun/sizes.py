@@ -6,6 +6,7 @@ nothing, by an assumption.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -152,12 +153,8 @@ def _different(asked: Asked, tensor: torch.Tensor, dim: "int | None", different:
         asked.count(tensor.shape[dim])
         return
     most = asked.likely.most(tensor)
-    if most is None or most >= tensor.numel():
-        asked.assumed = "all elements differ"
-        asked.count(tensor.numel())
-    else:
-        asked.assumed = f"each of {most} possible values is there"
-        asked.count(most)
+    count, asked.assumed = (tensor.numel(), "all elements differ") if most is None else by_chance(tensor.numel(), most)
+    asked.count(count)
 
 
 def repeat_interleave(asked: Asked, tensor: torch.Tensor, repeats: Any = None, *_: Any, **__: Any) -> None:
@@ -200,10 +197,29 @@ def coalesce(asked: Asked, tensor: torch.Tensor) -> None:
     """A sparse tensor's elements, those of one place added up: reads how many places there are."""
     if tensor.layout != torch.sparse_coo or tensor.is_coalesced() or tensor._nnz() < 2:
         return
-    value = asked.known(tensor._indices())
-    if value is None:
-        asked.assumed = "all elements differ"
-    asked.count(tensor._nnz() if value is None else torch.unique(value, dim=1).shape[1])
+    count, asked.assumed = different_places(tensor, asked.known(tensor._indices()))
+    asked.count(count)
+
+
+def different_places(tensor: torch.Tensor, known: "torch.Tensor | None") -> "tuple[int, str | None]":
+    """The number of different places of a sparse tensor's elements, and the assumption that gave it, if its places are not known."""
+    if known is not None:
+        return int(torch.unique(known, dim=1).shape[1]), None
+    return by_chance(tensor._nnz(), tensor.shape[: tensor.sparse_dim()].numel())
+
+
+def by_chance(elements: int, possible: int) -> "tuple[int, str]":
+    """How many different ones there are of so many elements, each of which has any of the ``possible`` values; and how that is said."""
+    if possible < 2:
+        expected = possible
+    else:
+        expected = round(-possible * math.expm1(elements * math.log1p(-1 / possible)))
+    count = max(min(elements, 1), min(elements, expected))
+    if count == elements:
+        return count, "all elements differ"
+    if count == possible:
+        return count, f"each of {possible} possible values is there"
+    return count, f"{count} of {elements} elements differ, each being any of {possible} possible ones"
 
 
 def ctc_loss(

@@ -59,7 +59,7 @@ def begin(assume: "dict[str, str]") -> "Values":
     values.__enter__()
     _hide()
     _see_lists(values)
-    kernels.begin(values.told_of_mask, values.told_of_places, values.note_assumed)
+    kernels.begin(values)
     values.exchange = exchange.begin(values.mirrors)
     compiled.step_aside(values, lambda: values.note_reads("compiled function", ()))
     _see_backward(values)
@@ -172,11 +172,21 @@ class Values(TorchFunctionMode):
 
     def told_of_places(self, tensor: torch.Tensor) -> int:
         """The number of different places of a sparse tensor's elements; the call may come from inside an operator."""
-        places = self._known(tensor._indices())
-        if places is None:
-            self.note_assumed("coalesce", "all elements differ")
-            return tensor._nnz()
-        return int(torch.unique(places, dim=1).shape[1])
+        count, assumed = sizes.different_places(tensor, self._known(tensor._indices()))
+        if assumed is not None:
+            self.note_assumed("coalesce", assumed)
+        return count
+
+    def follow_places(self, parts: "list[torch.Tensor]", make: "Callable[[], torch.Tensor]") -> torch.Tensor:
+        """The sparse tensor that ``make`` gives: its elements are those of each part in turn, each in its place."""
+        places = [self._known(part._indices()) for part in parts]
+        out = make()
+        known = [part for part in places if part is not None]
+        if len(known) == len(parts) and out.layout == torch.sparse_coo and may_be_kept(out._indices()):
+            together = torch.cat(known, dim=1)
+            if together.shape == out._indices().shape:
+                self.mirrors.put(out._indices(), together, is_new=True)
+        return out
 
     def note_assumed(self, what: str, how: str) -> None:
         """Notes an assumption about an operator that may run inside another one."""
