@@ -347,7 +347,8 @@ fn weight(event: &Event) -> u8 {
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    if let Some(bytes) = event.requested().filter(|_| is_absurd(event)) {
+    let has_copies = || llama::copies(event, found.engine.as_ref()?, found).is_some().then_some(());
+    if let Some(bytes) = event.requested().filter(|_| is_absurd(event) && has_copies().is_none()) {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)
