@@ -44,6 +44,7 @@ pub(super) const ROWS: &[Row] = &[
     row("library-handle", "cuBLAS", "Create cublas handle failed"),
     row("library-alloc", "cuBLAS", "OOM trying to allocate workspace for cublaslt"),
     row("library-alloc", "cuDNN", "CUDNN_STATUS_ALLOC_FAILED"),
+    row("library-handle", "cuDNN", "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
     row("library-alloc", "cuDNN 9", "DEVICE_ALLOCATION_FAILED"),
     row("library-workspace", "cuDNN", "unable to find an engine to execute this computation"),
     row("library-workspace", "cuDNN", "Unable to find a valid cuDNN algorithm"),
