@@ -147,9 +147,13 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         // Its name alone may be known.
         let log = found.engine.clone().unwrap_or_default();
         let log = EngineLog { engine: Some(engine), ..log };
-        let is_loading = is_loading(&situation, &log, found);
+        let is_trial = vllm::is_trial(&log, found) && situation.kind != Kind::Driver;
+        let is_loading = !is_trial && is_loading(&situation, &log, found);
         let beyond = || engines::beyond_share(&situation, diagnosis.cause, &log).filter(|_| !is_loading);
-        if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log).or_else(beyond) {
+        if is_trial && !matches!(diagnosis.cause, Cause::OtherProcess | Cause::NeverFits | Cause::Refused) {
+            diagnosis.cause = Cause::TooBig;
+            diagnosis.text = vllm::trial(&situation);
+        } else if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log).or_else(beyond) {
             diagnosis.cause = Cause::EngineShare;
             diagnosis.text = text;
         } else if situation.kind == Kind::Driver && found.surroundings.captures_graphs {
@@ -158,10 +162,16 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         }
         steps.extend(if is_loading {
             flags::while_loading(&log, situation.shortage_bytes())
+        } else if is_trial {
+            vllm::smaller_trial(&log, situation.shortage_bytes(), found.surroundings.has_multimodal_items)
         } else {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
         sort(&mut steps);
+        if is_trial {
+            // The batch is a setting, the model is what is to be served.
+            steps.sort_by_key(|step| step.id == "less-weights");
+        }
         if diagnosis.cause == Cause::EngineShare {
             steps.sort_by_key(|step| step.id != "lower-share");
         }
