@@ -9,6 +9,8 @@ use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Limit, Situation};
 
+/// Few devices have more.
+const LARGE_DEVICE_BYTES: u64 = 80 << 30;
 /// No device has so much.
 const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
@@ -108,6 +110,7 @@ fn causes(situation: &Situation) -> Vec<Cause> {
             Some(_) if situation.exceeds_single_allocation() => vec![Cause::Refused],
             // Messages of XPU have no free memory: much more was left than was requested.
             Some(most) if situation.backend == Some("XPU") && tried <= most / 2 => vec![Cause::Refused],
+            None if tried > LARGE_DEVICE_BYTES => vec![Cause::TooBig],
             _ => Vec::new(),
         };
     };
@@ -155,8 +158,10 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let usual = situation.capacity_bytes.unwrap_or(0) / 20;
         let is_untold = untold_beyond_context(situation) > outside_beyond_context(situation);
         let least = if is_untold { usual.max(situation.held_bytes.unwrap_or(0) / 2) } else { usual };
-        let is_cause =
-            |&(bytes, cause): &(u64, Cause)| brings(bytes) && (cause != Cause::OutsidePyTorch || bytes >= least);
+        // Nor does a process that has no more than a context explain much.
+        let is_cause = |&(bytes, cause): &(u64, Cause)| {
+            brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
+        };
         causes.extend(whose.into_iter().filter(is_cause).map(|(_, cause)| cause));
     }
     let held = situation.held_bytes.unwrap_or(0);
@@ -316,6 +321,11 @@ fn text(situation: &Situation, cause: Cause) -> String {
              total, and the host's memory as free",
             amount(situation.capacity_bytes)
         ),
+        Cause::TooBig if situation.capacity_bytes.is_none() && situation.held_bytes.is_none() => {
+            format!(
+                "the program requested {tried} at once, which few GPUs have in all; the text ends before the other numbers"
+            )
+        }
         Cause::TooBig => {
             let crumbs = match situation.unallocated_bytes {
                 Some(0) => ", all of it in use".to_owned(),

@@ -136,7 +136,8 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
     // What closes gaps is a side step where they are not the cause.
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
     // Nor is a search for what the message does not name, where the program itself is too large.
-    let is_side = |side: &Step| brings_little(side) || closes_gaps(side) || side.id == "free-outside";
+    let is_of_others = |side: &Step| ["free-outside", "end-process"].contains(&side.id);
+    let is_side = |side: &Step| brings_little(side) || closes_gaps(side) || is_of_others(side);
     let at = steps.iter().position(is_side).filter(|_| diagnosis.cause == Cause::TooBig);
     at.unwrap_or(steps.len())
 }

@@ -295,8 +295,7 @@ fn sleep() -> (Diagnosis, Vec<Step>) {
 /// Whether it is vLLM's trial at the start that failed: it was running it, and has printed nothing of its KV cache.
 pub(super) fn is_trial(log: &EngineLog, found: &Found) -> bool {
     let printed = log.printed();
-    let has_pool =
-        printed.kv_cache_bytes.is_some() || printed.kv_tokens.is_some() || printed.gpu_blocks.is_some();
+    let has_pool = printed.kv_cache_bytes.is_some() || printed.kv_tokens.is_some() || printed.gpu_blocks.is_some();
     log.engine == Some("vllm") && found.surroundings.profiles && !has_pool
 }
 

@@ -323,7 +323,10 @@ pub(super) const RECOVERIES: [&str; 30] = [
 ];
 
 /// Other reasons of a failed request.
-pub(super) const OTHER_REASONS: [&str; 23] = [
+pub(super) const OTHER_REASONS: [&str; 26] = [
+    "cannot import name",
+    "no module named",
+    "has no attribute",
     "driver version",
     "no cuda-capable",
     "invalid argument",

@@ -339,6 +339,7 @@ pub(super) const ROWS: &[Row] = &[
     row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough gpu memory for state cache"),
     row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough free memory blocks."),
     row("lmdeploy-cache", "LMDeploy (TurboMind)", "cache out of memory, no request can be admitted"),
+    row("lmdeploy-entries", "LMDeploy (TurboMind) up to 0.0", "No enough cache entries."),
     row(
         "mlc",
         "MLC",
