@@ -11,8 +11,6 @@ use super::options::Named;
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
 
-/// A GPU with less than this part free is full.
-const FULL_PART: u64 = 200;
 /// So much of the free memory no request gets.
 const KEPT_BYTES: u64 = 64 << 20;
 
@@ -324,10 +322,8 @@ impl Situation {
 
     /// Whether hardly anything is free, though a little more than was requested: the driver keeps that for itself, or it is in pieces.
     pub fn is_full(&self) -> bool {
-        let (Some(tried), Some(free), Some(capacity)) = (self.tried_bytes, self.free_bytes, self.capacity_bytes) else {
-            return false;
-        };
-        self.is_printed && tried > 0 && free < capacity / FULL_PART && free.saturating_sub(tried) <= KEPT_BYTES
+        let (Some(tried), Some(free)) = (self.tried_bytes, self.free_bytes) else { return false };
+        self.is_printed && tried > 0 && free.saturating_sub(tried) <= KEPT_BYTES
     }
 
     /// Whether the driver reports more free memory than there is, as it does for GPUs that share the host's memory.

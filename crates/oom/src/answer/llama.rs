@@ -146,7 +146,8 @@ fn was_pinned_before(event: &Event, found: &Found) -> bool {
 
 /// Both fail where the driver may have little host memory.
 fn without_host_memory() -> (Diagnosis, Vec<Step>) {
-    let text = "the driver could not pin host memory, and then refused memory of the GPU, too: both need host memory of the driver, which WSL, a container or `ulimit -l` may limit";
+    let text = "the driver could not pin host memory, and then refused memory of the GPU, too: both need host \
+        memory of the driver, which WSL, a container or `ulimit -l` may limit";
     let pageable = Step::new("without-mmap", "load without pinned memory", "copies to the GPU are then slower")
         .with("GGML_CUDA_NO_PINNED=1");
     let raise = Step::new(

@@ -350,8 +350,8 @@ fn weight(event: &Event) -> u8 {
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
         "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
-        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture"
-        | "llama-pinned" => 1,
+        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "worker-died" | "trtllm-request"
+        | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
 }

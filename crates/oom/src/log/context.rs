@@ -81,7 +81,8 @@ const OFFLOADS: [&str; 5] = ["CPU Virtual Memory", "cpu_adam", "offload_optimize
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
 
 /// Words for the part of an image program that turns latents into pixels, outside of tracebacks.
-const DECODES: [&str; 5] = ["VAEDecode", "VAE decode", "VAE Decode", "Vae Decode", "VAE decoding"];
+const DECODES: [&str; 7] =
+    ["VAEDecode", "VAE decode", "VAE Decode", "Vae Decode", "VAE decoding", "VideoDecode", "vae.decode("];
 /// And for the part before it.
 const SAMPLES: [&str; 2] = ["KSampler", "Node Type:** Sampler"];
 
