@@ -84,6 +84,7 @@ pub(crate) const LINES: &[Row] = &[
     row("tensorrt-llm", "TensorRT-LLM", "Allocate {kv_raw:n} bytes for k/v cache").at("bytes for k/v cache"),
     row("tensorrt-llm", "TensorRT-LLM", "Using {tokens:n} total tokens in paged KV cache").at("total tokens in paged"),
     row("tensorrt-llm", "TensorRT-LLM", "Loaded engine size: {weights:b}"),
+    row("tensorrt-llm", "TensorRT-LLM", "Engine building failed, please check the error log"),
     row("llama.cpp", "llama.cpp", "{<device}model buffer size = {weights_part:b}"),
     row("llama.cpp", "llama.cpp up to 2024", "{<device}buffer size = {weights_part:b}").at("llm_load_tensors:"),
     row("llama.cpp", "llama.cpp", "{<device}KV buffer size = {kv_part_of:b}"),

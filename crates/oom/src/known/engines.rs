@@ -319,6 +319,11 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorrt", "TensorRT up to 8", "GPU memory allocation error during getBestTactic"),
     row("tensorrt", "TensorRT up to 7", "OutOfMemory Error in {*}nvinfer1"),
     row("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
+    row(
+        "tensorrt-scratch",
+        "TensorRT",
+        "plugin node {*} requires {raw:n} bytes of scratch space, but only {left_raw:n} is available",
+    ),
     row("tensorrt-node", "TensorRT", "ould not find any implementation for node"),
     row("tensorrt-load", "TensorRT", "safeDeserialize.cpp::load{*}OutOfMemory"),
     row(

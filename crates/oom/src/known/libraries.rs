@@ -364,6 +364,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "NVIDIA's kernel driver", "Out of memory [NV_ERR_NO_MEMORY]"),
     row("runtime", "WSL (the GPU's kernel driver)", "dxgkio_make_resident: Ioctl failed: -12"),
     row("runtime", "CUDA", "cudaErrorMemoryAllocation"),
+    row("runtime", "cudarc", "DriverError(CUDA_ERROR_OUT_OF_MEMORY,"),
     row("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY{!(maynotbeanissue}"),
     row("runtime", "HIP", "hipErrorOutOfMemory"),
     row("runtime", "HIP", "hipErrorMemoryAllocation"),
