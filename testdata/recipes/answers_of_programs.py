@@ -58,6 +58,7 @@ FRAMES = [
     ("nemo", "/srv/NeMo/nemo/collections/asr/models/rnnt_models.py", "training_step", "encoded = self.forward(signal)", "shrink", "max_duration"),
     ("megatron", "/srv/Megatron-LM/megatron/core/transformer/mlp.py", "forward", "x = self.linear_fc1(x)", "shrink", "--recompute-granularity"),
     ("deepspeed_optimizer", "/opt/lib/python3.11/site-packages/deepspeed/runtime/zero/stage_1_and_2.py", "initialize_optimizer_states", "self.optimizer.step()", "smaller-optimizer", "offload_optimizer"),
+    ("qwen_vl", "/opt/lib/python3.11/site-packages/transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py", "forward", "attn_output = F.scaled_dot_product_attention(q, k, v)", "shrink", "max_pixels"),
     ("diffusers_decode", "/opt/lib/python3.11/site-packages/diffusers/pipelines/flux/pipeline_flux.py", "__call__", "image = self.vae.decode(latents)[0]", "tile-decode", "enable_tiling"),
 ]
 

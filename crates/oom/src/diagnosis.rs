@@ -9,6 +9,8 @@ use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Limit, Situation};
 
+/// Few devices have more.
+const LARGE_DEVICE_BYTES: u64 = 80 << 30;
 /// No device has so much.
 const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
@@ -40,10 +42,17 @@ pub fn diagnosis(situation: &Situation) -> Diagnosis {
 
 /// Whether the reserved but unallocated memory would be enough in one piece, and is more than any program's small rest.
 pub(super) fn is_fragmented(situation: &Situation) -> bool {
-    let (Some(unallocated), Some(shortage)) = (situation.unallocated_bytes, situation.shortage_bytes()) else {
-        return false;
+    let Some(unallocated) = situation.unallocated_bytes else { return false };
+    let Some(shortage) = situation.shortage_bytes() else {
+        return situation.tried_bytes.is_some_and(|tried| has_gaps_for(situation, tried));
     };
     shortage > 0 && unallocated >= shortage.max(crumbs(situation))
+}
+
+/// Whether the cache alone has more than a request needs, which was refused all the same: it is in pieces.
+fn has_gaps_for(situation: &Situation, tried: u64) -> bool {
+    situation.unallocated_bytes.is_some_and(|unallocated| unallocated >= tried.max(crumbs(situation)))
+        && !situation.exceeds_single_allocation()
 }
 
 /// The rest that any program has in its segments: 2 % of them, and of small ones, whose segments are as large as others', 5 %.
@@ -96,15 +105,17 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     let Some(shortage) = situation.shortage_bytes() else {
         // The free memory is not told.
         return match situation.headroom_at_most_bytes() {
+            Some(_) if is_fragmented(situation) => vec![Cause::Fragmentation, Cause::TooBig],
             Some(most) if most < tried => vec![Cause::TooBig],
             Some(_) if situation.exceeds_single_allocation() => vec![Cause::Refused],
             // Messages of XPU have no free memory: much more was left than was requested.
             Some(most) if situation.backend == Some("XPU") && tried <= most / 2 => vec![Cause::Refused],
+            None if tried > LARGE_DEVICE_BYTES => vec![Cause::TooBig],
             _ => Vec::new(),
         };
     };
     let is_limited = situation.is_limited();
-    if shortage == 0 && !is_limited {
+    if shortage == 0 && !is_limited && !situation.is_full() {
         return vec![Cause::Refused];
     }
     let holds_unknown = situation.held_bytes.is_none() && situation.process_bytes.is_none();
@@ -142,10 +153,15 @@ fn causes(situation: &Situation) -> Vec<Cause> {
             causes.push(whose.remove(0).1);
             causes.push(Cause::Fragmentation);
         }
-        // Every program has some memory outside PyTorch: NCCL's buffers, workspaces, the driver's own.
+        // Every program has some memory outside PyTorch: NCCL's buffers, workspaces, the driver's own. Of what nobody names, a part
+        // is this process's, too, so that it has to be large beside what PyTorch holds.
         let usual = situation.capacity_bytes.unwrap_or(0) / 20;
-        let is_cause =
-            |&(bytes, cause): &(u64, Cause)| brings(bytes) && (cause != Cause::OutsidePyTorch || bytes >= usual);
+        let is_untold = untold_beyond_context(situation) > outside_beyond_context(situation);
+        let least = if is_untold { usual.max(situation.held_bytes.unwrap_or(0) / 2) } else { usual };
+        // Nor does a process that has no more than a context explain much.
+        let is_cause = |&(bytes, cause): &(u64, Cause)| {
+            brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
+        };
         causes.extend(whose.into_iter().filter(is_cause).map(|(_, cause)| cause));
     }
     let held = situation.held_bytes.unwrap_or(0);
@@ -305,6 +321,11 @@ fn text(situation: &Situation, cause: Cause) -> String {
              total, and the host's memory as free",
             amount(situation.capacity_bytes)
         ),
+        Cause::TooBig if situation.capacity_bytes.is_none() && situation.held_bytes.is_none() => {
+            format!(
+                "the program requested {tried} at once, which few GPUs have in all; the text ends before the other numbers"
+            )
+        }
         Cause::TooBig => {
             let crumbs = match situation.unallocated_bytes {
                 Some(0) => ", all of it in use".to_owned(),
@@ -320,7 +341,9 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 (None, Some(process)) => format!("this process already had {}", size(process)),
                 _ => format!("{held} was already reserved"),
             };
-            let short = if situation.is_within_rounding() {
+            let short = if situation.shortage_bytes() == Some(0) {
+                "and of the last free memory the driver gives nothing: the GPU is full".to_owned()
+            } else if situation.is_within_rounding() {
                 format!(
                     "the two amounts are equal within the rounding of the message, so it was at most {missing} short"
                 )

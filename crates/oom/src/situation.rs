@@ -11,6 +11,9 @@ use super::options::Named;
 /// A process seen from outside its container is taken for this one if it has no more than this beside what is held.
 const OWN_BESIDE_BYTES: u64 = 4 << 30;
 
+/// So much of the free memory no request gets.
+const KEPT_BYTES: u64 = 64 << 20;
+
 /// A process on a GPU has no less than this.
 const LEAST_CONTEXT_BYTES: u64 = 64 << 20;
 
@@ -77,6 +80,8 @@ pub struct Situation {
     pub is_printed: bool,
     /// The message prints an amount that the driver did not tell.
     pub has_unavailable: bool,
+    /// The message has no process in it, as PyTorch's for Windows, where it does not ask the driver for them.
+    pub names_no_process: bool,
     /// The engine whose log it is: `vllm`, `sglang`.
     pub engine: Option<&'static str>,
     /// The engine's pools exclude expandable segments (sleep mode, cumem).
@@ -229,6 +234,7 @@ impl Situation {
             others_bytes: message.others_bytes.unwrap_or(0),
             is_printed: true,
             has_unavailable: message.has_unavailable || process.is_none() && message.process_bytes.is_some(),
+            names_no_process: names_no_process(message),
             engine: surroundings.engine,
             has_memory_pools: surroundings.has_memory_pools,
             torch: surroundings.torch,
@@ -312,6 +318,12 @@ impl Situation {
     pub fn is_within_rounding(&self) -> bool {
         let (Some(tried), Some(headroom)) = (self.tried_bytes, self.headroom_bytes()) else { return false };
         self.is_printed && tried > 0 && tried.abs_diff(headroom) < last_digit_bytes(tried.max(headroom))
+    }
+
+    /// Whether hardly anything is free, though a little more than was requested: the driver keeps that for itself, or it is in pieces.
+    pub fn is_full(&self) -> bool {
+        let (Some(tried), Some(free)) = (self.tried_bytes, self.free_bytes) else { return false };
+        self.is_printed && tried > 0 && free.saturating_sub(tried) <= KEPT_BYTES
     }
 
     /// Whether the driver reports more free memory than there is, as it does for GPUs that share the host's memory.
@@ -412,6 +424,17 @@ pub(super) fn last_digit_bytes(bytes: u64) -> u64 {
         0x10_0001..=0x4000_0000 => (1 << 20) / 100,
         _ => (1 << 30) / 100,
     }
+}
+
+/// Whether a whole message of a release that names processes has none.
+fn names_no_process(message: &Message) -> bool {
+    let is_whole = message.allocated_bytes.is_some() && message.unallocated_bytes().is_some() && !message.is_cut;
+    let names_them = message.releases.is_some_and(|releases| releases.first >= (2, 1));
+    is_whole
+        && names_them
+        && message.backend == Some("CUDA")
+        && message.process_bytes.is_none()
+        && message.other_processes.is_empty()
 }
 
 /// The listed process that is likely this one: in a container PyTorch does not know its own id.

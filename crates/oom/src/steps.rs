@@ -105,7 +105,12 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
             }
             steps.splice(at..at, own);
         }
-        None if diagnosis.cause == Cause::Refused && situation.engine.is_none() => steps.extend(own),
+        None if diagnosis.cause == Cause::Refused && situation.engine.is_none() => {
+            // Less is a cure, a look at others is none.
+            let at = steps.iter().position(|step| step.id == "look-at-device").unwrap_or(steps.len());
+            steps.splice(at..at, own);
+        }
+        None if diagnosis.cause == Cause::NeverFits && situation.engine.is_none() => steps.extend(own),
         Some(step) => steps.insert(behind_what_brings_much(&steps, situation, diagnosis), step),
         None => {}
     }
@@ -117,10 +122,10 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
 fn exceeds_watermark(situation: &Situation) -> bool {
     let limit = situation.limit.filter(|_| situation.backend == Some("MPS"));
     let held = situation.held_bytes.map(|held| held.saturating_add(situation.others_bytes));
-    let needed = held.zip(situation.tried_bytes).map(|(held, tried)| held.saturating_add(tried));
-    needed
-        .zip(limit)
-        .is_some_and(|(needed, limit)| needed > limit.at_most_bytes.saturating_add(limit.at_most_bytes / 10))
+    let (Some(held), Some(tried), Some(limit)) = (held, situation.tried_bytes, limit) else { return false };
+    // Printed amounts add up to a little more.
+    let beyond = |bytes: u64, part: u64| bytes > limit.at_most_bytes.saturating_add(limit.at_most_bytes / part);
+    beyond(held, 50) || beyond(held.saturating_add(tried), 10)
 }
 
 /// Where the step belongs that reduces the need: a side step that brings less than half of the missing bytes comes after it.
@@ -130,7 +135,9 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
         |side: &Step| side.is_enough == Some(false) && side.brings_bytes.is_some_and(|brings| brings < missing / 2);
     // What closes gaps is a side step where they are not the cause.
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
-    let is_side = |side: &Step| brings_little(side) || closes_gaps(side);
+    // Nor is a search for what the message does not name, where the program itself is too large.
+    let is_of_others = |side: &Step| ["free-outside", "end-process"].contains(&side.id);
+    let is_side = |side: &Step| brings_little(side) || closes_gaps(side) || is_of_others(side);
     let at = steps.iter().position(is_side).filter(|_| diagnosis.cause == Cause::TooBig);
     at.unwrap_or(steps.len())
 }
@@ -266,9 +273,13 @@ fn reserve(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     Some(step.with("expandable_segments_reserve, expandable_segments_reserve_by_class"))
 }
 
-fn processes(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     let total = situation.others_total_bytes();
-    if situation.is_limited() || total < WORTH_A_WORD_BYTES || situation.others.is_empty() {
+    if diagnosis.cause == Cause::NeverFits
+        || situation.is_limited()
+        || total < WORTH_A_WORD_BYTES
+        || situation.others.is_empty()
+    {
         return None;
     }
     let mut named: Vec<String> = situation
@@ -365,7 +376,7 @@ fn private_pools(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     Some(step.with("torch.cuda.graph(g, pool=first_graph.pool())"))
 }
 
-fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if situation.kind == Kind::Driver {
         let step = Step::new(
             "look-at-device",
@@ -376,7 +387,8 @@ fn outside(situation: &Situation, _: &Diagnosis) -> Option<Step> {
     }
     let (own, untold) = (outside_beyond_context(situation), untold_beyond_context(situation));
     let is_usual = own.max(untold) < situation.capacity_bytes.unwrap_or(0) / 20;
-    if situation.is_limited() || own.max(untold) < 256 << 20 || is_usual {
+    let is_of_no_use = diagnosis.cause == Cause::NeverFits || situation.is_limited();
+    if is_of_no_use || own.max(untold) < 256 << 20 || is_usual {
         return None;
     }
     if own >= untold && situation.engine.is_some() {
@@ -455,6 +467,11 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     if situation.is_windows {
         return Some(larger_page_file());
+    }
+    let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
+    if situation.names_no_process && own.is_empty() {
+        let step = larger_page_file();
+        return Some(Step { title: format!("on Windows, {}", step.title), ..step });
     }
     let step = Step::new(
         "look-at-device",

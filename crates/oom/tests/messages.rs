@@ -504,6 +504,46 @@ fn advice_that_does_not_apply_is_not_given() {
 }
 
 #[test]
+fn a_card_with_a_few_free_mebibytes_is_full() {
+    let this = "Including non-PyTorch memory, this process has 23.60 GiB memory in use. ";
+    let full = says("26.00 MiB", "38.38 MiB", this, "23.10 GiB", "8.00 MiB");
+    assert_eq!(cause_of(&full, Surroundings::default()), (Cause::TooBig, vec!["shrink"]));
+    // Half a gibibyte was there for it.
+    let refused = says("26.00 MiB", "538.38 MiB", this, "22.60 GiB", "8.00 MiB");
+    assert_eq!(cause_of(&refused, Surroundings::default()), (Cause::Refused, vec!["look-at-device"]));
+    // PyTorch names no process on Windows alone, whose paging file is a limit, too.
+    let nobody = says("26.00 MiB", "4.48 GiB", "", "18.20 GiB", "8.00 MiB");
+    assert_eq!(cause_of(&nobody, Surroundings::default()), (Cause::Refused, vec!["larger-page-file"]));
+}
+
+#[test]
+fn the_memory_that_nobody_names_is_the_cause_where_it_is_much() {
+    let old = |allocated: &str, free: &str| {
+        format!(
+            "CUDA out of memory. Tried to allocate 600.00 MiB (GPU 0; 23.65 GiB total capacity; {allocated} GiB already allocated; {free} \
+             MiB free; {allocated} GiB reserved in total by PyTorch)"
+        )
+    };
+    let largest = old("19.40", "300.00");
+    assert_eq!(cause_of(&largest, Surroundings::default()), (Cause::TooBig, vec!["shrink", "free-outside"]));
+    let small = old("4.20", "300.00");
+    assert_eq!(cause_of(&small, Surroundings::default()), (Cause::OutsidePyTorch, vec!["free-outside", "shrink"]));
+}
+
+#[test]
+fn a_cache_with_more_than_was_refused_is_in_pieces() {
+    let says = |unallocated: &str| {
+        format!(
+            "XPU out of memory. Tried to allocate 1.20 GiB. GPU 0 has a total capacity of 15.11 GiB. Of the allocated memory 8.00 GiB is \
+             allocated by PyTorch, and {unallocated} is reserved by PyTorch but unallocated."
+        )
+    };
+    let gaps = cause_of(&says("4.50 GiB"), Surroundings::default());
+    assert_eq!(gaps, (Cause::Fragmentation, vec!["empty-cache", "shrink"]));
+    assert_eq!(cause_of(&says("20.00 MiB"), Surroundings::default()).0, Cause::Refused);
+}
+
+#[test]
 fn a_log_says_what_its_messages_do_not() {
     let log = b"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\nstep 1\n";
     assert!(found(log).surroundings.has_expandable_segments);

@@ -71,7 +71,9 @@ pub(super) const CAPTURE: &str = "the GPU had no memory while the engine capture
 /// where the pool is not allocated yet, or something else is the cause.
 pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) -> Option<String> {
     let printed = log.printed();
-    let has_pool = printed.kv_tokens.is_some() || printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0);
+    // Graphs are captured when the pool is there.
+    let has_graphs = matches!(log.engine, Some("vllm" | "sglang")) && situation.private_bytes > 0;
+    let has_pool = has_graphs || printed.kv_tokens.is_some() || printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0);
     if !has_pool || !matches!(cause, Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch | Cause::PrivatePools) {
         return None;
     }

@@ -21,6 +21,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             _ => killed_worker(event),
         },
         "worker-exited" => killed_worker(event),
+        "worker-died" => died_worker(event),
         "shm" | "shm-nccl" => shared_of_log(event, found),
         "bus-error" => bus_error(event),
         "pinned" if event.origin.starts_with("JAX") => pinned_by_jax(event.requested()),
@@ -115,6 +116,16 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
     };
     (because(Cause::HostMemory, text), steps)
+}
+
+/// Its own text says why, where no error stands before.
+fn died_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "a background worker of {} is gone: if the text has no error of its own before this line, the system killed it because the host ran \
+         out of memory",
+        event.origin
+    );
+    (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory(), look_at_kernel()])
 }
 
 fn terminated(event: &Event) -> (Diagnosis, Vec<Step>) {

@@ -564,6 +564,17 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");
         return (because(Cause::TooBig, text), vec![smaller, end_others(None, found)]);
     }
+    if event.origin == "cudarc" {
+        let text = "the GPU had no memory for a Rust program that uses CUDA by way of cudarc, as candle and burn do; the error has no numbers: \
+                    the program needs more, or another process had filled the GPU";
+        let smaller = Step::new(
+            "shrink",
+            "give the program less: a smaller batch, or a model with fewer bits",
+            "candle keeps the graph of tensors that are made from variables: detach what is only kept",
+        )
+        .with("tensor.detach()");
+        return (because(Cause::Unknown, text), vec![smaller, end_others(None, found)]);
+    }
     // Runtimes that PyTorch does not allocate by.
     if matches!(event.origin, "Vulkan" | "OpenCL" | "OpenVINO") {
         return general::device(event, found);

@@ -37,6 +37,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         "ollama-layout" => layout(event, &log),
         "ollama-exited" => exited(&log),
         "llama-pinned" => pinned(event),
+        "llama-buffer" if event.requested().is_none() && was_pinned_before(event, found) => without_host_memory(),
         "llama-fit" => fit(&log),
         "llama-full" => full(&log),
         "llama-vulkan-limit" => vulkan_limit(&log),
@@ -137,6 +138,27 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![step])
 }
 
+/// Whether the driver had refused to pin host memory before this error without a size.
+fn was_pinned_before(event: &Event, found: &Found) -> bool {
+    let refused = |other: &Event| other.id == "llama-pinned" && other.line < event.line && other.rank == event.rank;
+    found.events.iter().any(refused)
+}
+
+/// Both fail where the driver may have little host memory.
+fn without_host_memory() -> (Diagnosis, Vec<Step>) {
+    let text = "the driver could not pin host memory, and then refused memory of the GPU, too: both need host \
+        memory of the driver, which WSL, a container or `ulimit -l` may limit";
+    let pageable = Step::new("without-mmap", "load without pinned memory", "copies to the GPU are then slower")
+        .with("GGML_CUDA_NO_PINNED=1");
+    let raise = Step::new(
+        "raise-limit",
+        "give WSL or the container more memory",
+        "WSL lets programs pin a part of its memory, which is half of the host's by default",
+    )
+    .with("memory=24GB in .wslconfig, then wsl --shutdown; docker run --ulimit memlock=-1");
+    (because(Cause::HostMemory, text), vec![pageable, raise, fewer_layers(&EngineLog::default())])
+}
+
 /// Ollama's own guess, in releases that did not pass on the reason.
 fn exited(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let text = "Ollama's runner exited without a reason in this text, and Ollama supposes that memory ran out: its log \
@@ -177,7 +199,11 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         Part::Cache => "the KV cache",
         Part::Compute => "the compute buffers",
     };
-    let text = format!("the GPU had no memory for {asked}{device}{by}: probably {which}");
+    let copies = copies(event, log, found);
+    let of_copies = copies.map_or_else(String::new, |copies| {
+        format!(", of which llama.cpp keeps {copies} copies for pipeline parallelism, one for each batch in flight")
+    });
+    let text = format!("the GPU had no memory for {asked}{device}{by}: probably {which}{of_copies}");
     let cache = log.printed().kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let mut steps = match part {
         Part::Weights if is_ollama => vec![fewer_layers(log), shorter(log), overhead()],
@@ -191,13 +217,36 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
                 .flatten()
                 .collect()
         }
+        // It has chosen the layers itself, and its estimate of these buffers was too low.
+        Part::Compute if is_ollama && log.printed().required_bytes.is_some() => {
+            vec![overhead(), shorter(log), fewer_layers(log), fewer_requests()]
+        }
         Part::Compute if is_ollama => vec![shorter(log), fewer_layers(log), fewer_requests(), overhead()],
         Part::Compute => vec![smaller_batch(), shorter(log), fewer_layers(log)],
     };
+    if copies.is_some() {
+        steps.insert(0, single_copy());
+    }
     if let Some(device) = event.number("device").filter(|&device| !is_ollama && (1..=MAX_SPLIT).contains(&device)) {
         steps.push(other_split(device));
     }
     (because(Cause::TooBig, text), steps)
+}
+
+/// How many copies of the compute buffers were to be made, where these did not fit.
+pub(super) fn copies(event: &Event, log: &EngineLog, found: &Found) -> Option<u64> {
+    let is_of_graph = event.id.starts_with("llama-") && part(log, found) == Part::Compute;
+    log.printed().graph_copies.filter(|&copies| is_of_graph && copies > 1)
+}
+
+/// Releases since October 2025 try without the copies by themselves.
+fn single_copy() -> Step {
+    Step::new(
+        "single-copy",
+        "keep one copy of the compute buffers: build without pipeline parallelism, or use a newer release",
+        "where `--override-tensor` keeps tensors on the CPU, the copies may be many times as large as without it",
+    )
+    .with("cmake -DGGML_SCHED_MAX_COPIES=1")
 }
 
 /// Which buffer it is, by the parts that are already loaded and by the settings.

@@ -147,9 +147,13 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         // Its name alone may be known.
         let log = found.engine.clone().unwrap_or_default();
         let log = EngineLog { engine: Some(engine), ..log };
-        let is_loading = is_loading(&situation, &log, found);
+        let is_trial = vllm::is_trial(&log, found) && situation.kind != Kind::Driver;
+        let is_loading = !is_trial && is_loading(&situation, &log, found);
         let beyond = || engines::beyond_share(&situation, diagnosis.cause, &log).filter(|_| !is_loading);
-        if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log).or_else(beyond) {
+        if is_trial && !matches!(diagnosis.cause, Cause::OtherProcess | Cause::NeverFits | Cause::Refused) {
+            diagnosis.cause = Cause::TooBig;
+            diagnosis.text = vllm::trial(&situation);
+        } else if let Some(text) = engines::beside_pool(&situation, diagnosis.cause, &log).or_else(beyond) {
             diagnosis.cause = Cause::EngineShare;
             diagnosis.text = text;
         } else if situation.kind == Kind::Driver && found.surroundings.captures_graphs {
@@ -158,10 +162,16 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         }
         steps.extend(if is_loading {
             flags::while_loading(&log, situation.shortage_bytes())
+        } else if is_trial {
+            vllm::smaller_trial(&log, situation.shortage_bytes(), found.surroundings.has_multimodal_items)
         } else {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
         sort(&mut steps);
+        if is_trial {
+            // The batch is a setting, the model is what is to be served.
+            steps.sort_by_key(|step| step.id == "less-weights");
+        }
         if diagnosis.cause == Cause::EngineShare {
             steps.sort_by_key(|step| step.id != "lower-share");
         }
@@ -340,14 +350,15 @@ fn weight(event: &Event) -> u8 {
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
         "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
-        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "trtllm-request" | "capture"
-        | "llama-pinned" => 1,
+        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "worker-died" | "trtllm-request"
+        | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
-    if let Some(bytes) = event.requested().filter(|_| is_absurd(event)) {
+    let has_copies = || llama::copies(event, found.engine.as_ref()?, found).is_some().then_some(());
+    if let Some(bytes) = event.requested().filter(|_| is_absurd(event) && has_copies().is_none()) {
         return Some(absurd(event, bytes));
     }
     engines::explain(event, found)

@@ -19,6 +19,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     Some(match event.id {
         "lmdeploy" => lmdeploy(event, found),
         "lmdeploy-cache" => lmdeploy_cache(),
+        "lmdeploy-entries" => lmdeploy_entries(),
         "mlc" => mlc(event),
         "exllama" => exllama(),
         "ktransformers" => ktransformers(event),
@@ -97,6 +98,23 @@ fn lmdeploy_cache() -> (Diagnosis, Vec<Step>) {
         .with("--tp 2, or --model-format awq"),
         shorter("serve shorter requests, or fewer at once", "each takes its own blocks")
             .with("--session-len 8192 --max-batch-size 32"),
+    ];
+    (because(Cause::KvCache, text), steps)
+}
+
+/// A number of sequences, before the cache had a share of the GPU.
+fn lmdeploy_entries() -> (Diagnosis, Vec<Step>) {
+    let text = "LMDeploy's KV cache has no entry for another sequence of the batch: in this release `cache_max_entry_count` is the number of \
+                sequences that it holds";
+    let steps = vec![
+        Step::new(
+            "raise-share",
+            "let the cache hold as many sequences as the batch may have, or make the batch smaller",
+            "each entry takes the memory of the longest sequence, at any length",
+        )
+        .with("cache_max_entry_count and max_batch_size (config.ini)"),
+        shorter("serve shorter sequences, so that more of them fit", "an entry is as large as the longest of them")
+            .with("session_len=2048 (config.ini)"),
     ];
     (because(Cause::KvCache, text), steps)
 }

@@ -49,6 +49,31 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
     if has("tensorrt-load") {
         return of_engine(event, found);
     }
+    let shapes = Step::new(
+        "shrink",
+        "build for smaller shapes: a smaller largest batch, resolution or length in the optimization profile",
+        "workspaces and activations are sized for the largest shape",
+    );
+    let scratch = event.id == "tensorrt-scratch";
+    let is_llm = scratch || found.engine.as_ref().and_then(|log| log.engine) == Some("tensorrt-llm");
+    let shapes =
+        shapes.with(if is_llm { "max_batch_size, max_num_tokens, max_seq_len" } else { "trtexec --maxShapes=..." });
+    if scratch {
+        let text = format!(
+            "a plugin of the network needs scratch memory{} for the largest shapes that the engine is built for{}",
+            asked(event),
+            event
+                .bytes("left_raw")
+                .map_or_else(String::new, |left| format!(", and the builder may use {}", size(left)))
+        );
+        let raise = Step::new(
+            "larger-workspace",
+            "raise the limit of the builder's workspace",
+            "only where the GPU has more memory than the limit",
+        )
+        .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, ...)");
+        return (because(Cause::TooBig, text), vec![shapes, raise]);
+    }
     // The error line behind a tactic that is only skipped says the same as one that ends the build.
     let (cause, text) = if has("tensorrt-tactic") && !has("tensorrt-node") {
         let text = format!(
@@ -66,26 +91,22 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         );
         (Cause::TooBig, text)
     };
-    let steps = vec![
-        Step::new(
-            "smaller-workspace",
-            "limit the builder's workspace to memory that is free",
-            "tactics beyond the limit are not tried",
-        )
-        .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, 4 << 30), or trtexec --memPoolSize=workspace:4096"),
-        Step::new(
-            "shrink",
-            "build for smaller shapes: a smaller largest batch, resolution or length in the optimization profile",
-            "workspaces and activations are sized for the largest shape",
-        )
-        .with("trtexec --maxShapes=..."),
-        Step::new(
+    let workspace = Step::new(
+        "smaller-workspace",
+        "limit the builder's workspace to memory that is free",
+        "tactics beyond the limit are not tried",
+    )
+    .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, 4 << 30), or trtexec --memPoolSize=workspace:4096");
+    let first = if is_llm { [shapes, workspace] } else { [workspace, shapes] };
+    let steps = first
+        .into_iter()
+        .chain([Step::new(
             "free-gpu",
             "build while nothing else uses the GPU",
             "frameworks in the same process keep their caches",
         )
-        .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
-    ];
+        .with("torch.cuda.empty_cache(), or TF_FORCE_GPU_ALLOW_GROWTH=true")])
+        .collect();
     (because(cause, text), steps)
 }
 

@@ -10,6 +10,7 @@ use super::flags::{
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found};
+use crate::situation::Situation;
 use crate::steps::Step;
 
 /// The answer to a failure of vLLM.
@@ -289,6 +290,38 @@ fn sleep() -> (Diagnosis, Vec<Step>) {
         "the engine compares the free memory of the whole GPU",
     );
     (because(Cause::OtherProcess, text), vec![step])
+}
+
+/// Whether it is vLLM's trial at the start that failed: it was running it, and has printed nothing of its KV cache.
+pub(super) fn is_trial(log: &EngineLog, found: &Found) -> bool {
+    let printed = log.printed();
+    let has_pool = printed.kv_cache_bytes.is_some() || printed.kv_tokens.is_some() || printed.gpu_blocks.is_some();
+    log.engine == Some("vllm") && found.surroundings.profiles && !has_pool
+}
+
+/// Why it failed.
+pub(super) fn trial(situation: &Situation) -> String {
+    let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an unknown amount".to_owned(), size);
+    format!(
+        "the activations of the engine's trial at its start do not fit beside the weights: it requested {}, and {} was free; the trial \
+         computes the largest batch before there is a KV cache, so no share of the GPU helps",
+        amount(situation.tried_bytes),
+        amount(situation.free_bytes)
+    )
+}
+
+/// What makes the largest batch smaller.
+pub(super) fn smaller_trial(log: &EngineLog, missing: Option<u64>, has_items: bool) -> Vec<Step> {
+    let printed = log.printed();
+    let items = Step::new(
+        "fewer-items",
+        "allow fewer or smaller images and videos in a request: the trial encodes as many as a request may have",
+        "each takes the encoder's activations and its own tokens",
+    )
+    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'");
+    let items = has_items.then_some(items);
+    let rest = [super::flags::batched_tokens(log), less_weights(log, &printed, missing)];
+    [fewer_sequences(log, &printed, missing)].into_iter().chain(items).chain(rest).collect()
 }
 
 /// The trial at the start needs more than there is.

@@ -110,6 +110,8 @@ pub struct Printed {
     pub layers: Option<u64>,
     /// All that the model needs, as Ollama estimates it.
     pub required_bytes: Option<u64>,
+    /// Copies of a graph's buffers that llama.cpp keeps for pipeline parallelism.
+    pub graph_copies: Option<u64>,
     /// Memory still in use after each sleep, in order.
     pub sleep_in_use_bytes: Vec<u64>,
 }
@@ -220,6 +222,7 @@ impl Printed {
             "layers_on_gpu" => set(&mut self.layers_on_gpu, number),
             "layers" => set(&mut self.layers, number),
             "required" => set(&mut self.required_bytes, bytes),
+            "copies" => set(&mut self.graph_copies, number),
             "sleep_in_use" if self.sleep_in_use_bytes.len() < MAX_SLEEPS => self.sleep_in_use_bytes.push(bytes),
             _ => {}
         }
@@ -246,6 +249,7 @@ impl Printed {
             (&mut self.layers_on_gpu, other.layers_on_gpu),
             (&mut self.layers, other.layers),
             (&mut self.required_bytes, other.required_bytes),
+            (&mut self.graph_copies, other.graph_copies),
         ];
         for (field, value) in fields {
             *field = field.or(value);

@@ -16,7 +16,7 @@ mod words;
 pub(crate) use words::TRIGGERS;
 use words::{
     BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OPEN, OTHER_REASONS, OTHER_THINGS, PLACES,
-    RECOVERIES, SENTENCES, SET_UP, SOURCE,
+    RECOVERIES, SENTENCES, SET_UP, SOURCE, WANTED,
 };
 
 use crate::known::{Row, Value, Values, row, text_of};
@@ -393,7 +393,10 @@ fn codes(text: &str) -> bool {
     clauses(text).iter().any(|clause| {
         let at = clause.iter().position(|name| is_code(name));
         let before = at.map(|at| clause[..at].iter().map(|word| word.to_lowercase()).collect::<Vec<_>>());
-        before.is_some_and(|before| !is_hedged(&before.iter().map(String::as_str).collect::<Vec<_>>()))
+        let is_wanted = |before: &[String]| before.last().is_some_and(|last| WANTED.contains(&last.as_str()));
+        before.is_some_and(|before| {
+            !is_wanted(&before) && !is_hedged(&before.iter().map(String::as_str).collect::<Vec<_>>())
+        })
     })
 }
 

@@ -285,6 +285,9 @@ pub(super) const HEDGES: [&str; 44] = [
     "where",
 ];
 
+/// Words right before a code that a test waits for.
+pub(super) const WANTED: [&str; 4] = ["expected", "expects", "raises", "raise"];
+
 /// Words behind a failure that say that the program went on, or that there was none.
 pub(super) const RECOVERIES: [&str; 30] = [
     "may not be an issue",
@@ -320,7 +323,10 @@ pub(super) const RECOVERIES: [&str; 30] = [
 ];
 
 /// Other reasons of a failed request.
-pub(super) const OTHER_REASONS: [&str; 23] = [
+pub(super) const OTHER_REASONS: [&str; 26] = [
+    "cannot import name",
+    "no module named",
+    "has no attribute",
     "driver version",
     "no cuda-capable",
     "invalid argument",

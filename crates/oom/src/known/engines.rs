@@ -319,6 +319,11 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorrt", "TensorRT up to 8", "GPU memory allocation error during getBestTactic"),
     row("tensorrt", "TensorRT up to 7", "OutOfMemory Error in {*}nvinfer1"),
     row("tensorrt", "TensorRT", "Error Code 2: OutOfMemory"),
+    row(
+        "tensorrt-scratch",
+        "TensorRT",
+        "plugin node {*} requires {raw:n} bytes of scratch space, but only {left_raw:n} is available",
+    ),
     row("tensorrt-node", "TensorRT", "ould not find any implementation for node"),
     row("tensorrt-load", "TensorRT", "safeDeserialize.cpp::load{*}OutOfMemory"),
     row(
@@ -339,6 +344,7 @@ pub(super) const ROWS: &[Row] = &[
     row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough gpu memory for state cache"),
     row("lmdeploy-cache", "LMDeploy (PyTorch)", "No enough free memory blocks."),
     row("lmdeploy-cache", "LMDeploy (TurboMind)", "cache out of memory, no request can be admitted"),
+    row("lmdeploy-entries", "LMDeploy (TurboMind) up to 0.0", "No enough cache entries."),
     row(
         "mlc",
         "MLC",

@@ -11,6 +11,8 @@ pub(super) const ROWS: &[Row] = &[
     row("worker-killed", "torch", "DataLoader worker (pid {pid:n}) is killed by signal: {signal:w}"),
     row("worker-killed", "torch", "is killed by signal: {signal:w}").at("is killed by signal"),
     row("worker-exited", "batchgenerators (nnU-Net)", "background workers are no longer alive. Exiting"),
+    row("worker-died", "nnU-Net", "Background workers died. Look for the error message"),
+    row("worker-died", "nnU-Net 2", "Some background worker is 6 feet under"),
     row("worker-exited", "torch", "DataLoader worker (pid(s) {pid:n}"),
     row("shm", "torch", "workers are out of shared memory"),
     row("shm", "torch", "unable to write to file </torch_"),

@@ -52,6 +52,12 @@ const AROUND: [&str; 31] = [
 /// How a GPU, or a kernel on it, says that its context is of no more use.
 const FAULTS: [&str; 3] = ["illegal memory access", "device-side assert triggered", ": block: ["];
 
+/// vLLM's trial at the start: its processes name the method, its tracebacks the function.
+const PROFILES: [&str; 4] =
+    ["determine_num_available_blocks", "determine_available_memory", "in profile_run", "Starting profile run"];
+/// That it is with the largest images or videos.
+const MULTIMODAL: [&str; 2] = ["for multi-modal models", "multi-modal embeddings"];
+
 /// How vLLM and `SGLang` say that they capture CUDA graphs.
 const CAPTURES: [&str; 2] = ["Capturing ", "capture_model"];
 /// And that they have.
@@ -75,7 +81,8 @@ const OFFLOADS: [&str; 5] = ["CPU Virtual Memory", "cpu_adam", "offload_optimize
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
 
 /// Words for the part of an image program that turns latents into pixels, outside of tracebacks.
-const DECODES: [&str; 5] = ["VAEDecode", "VAE decode", "VAE Decode", "Vae Decode", "VAE decoding"];
+const DECODES: [&str; 7] =
+    ["VAEDecode", "VAE decode", "VAE Decode", "Vae Decode", "VAE decoding", "VideoDecode", "vae.decode("];
 /// And for the part before it.
 const SAMPLES: [&str; 2] = ["KSampler", "Node Type:** Sampler"];
 
@@ -114,6 +121,8 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
     let tables = super::summary::ANCHORS.iter().chain(&super::dimensions::ANCHORS);
     let words = AROUND
         .iter()
+        .chain(&PROFILES)
+        .chain(&MULTIMODAL)
         .chain(&TORCH)
         .chain(&DECODES)
         .chain(&SAMPLES)
@@ -162,6 +171,8 @@ impl Found {
         } else {
             seen.captures_graphs |= words.has_any(&CAPTURES);
         }
+        seen.profiles |= words.has_any(&PROFILES);
+        seen.has_multimodal_items |= words.has_any(&MULTIMODAL);
         if words.has(REMATERIALIZATION) {
             seen.compiled = seen.compiled.max(compiled(line));
         }

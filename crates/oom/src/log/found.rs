@@ -66,6 +66,10 @@ pub struct Surroundings {
     pub has_faulted: bool,
     /// An engine captures CUDA graphs, and does not say that it has ended.
     pub captures_graphs: bool,
+    /// vLLM runs its trial at the start, before it has a KV cache.
+    pub profiles: bool,
+    /// It speaks of items of images, video or sound for the trial.
+    pub has_multimodal_items: bool,
     /// What XLA's compiler says of the largest program that does not fit.
     pub compiled: Option<Compiled>,
     /// The limit on the host's memory of its job or container.

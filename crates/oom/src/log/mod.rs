@@ -289,6 +289,7 @@ impl LogReader {
         }
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
+        self.lend_purposes();
         self.found
     }
 
@@ -639,6 +640,20 @@ impl LogReader {
                 group.insert(self.found.groups.len());
                 self.found.groups.push(Group { message, count: 1, line: open.line, asked: open.asked });
             }
+        }
+    }
+
+    /// The ranks of a job run one program: where the traceback of one is cut away, that of another tells what it was doing.
+    fn lend_purposes(&mut self) {
+        let groups = &mut self.found.groups;
+        let lacks = |group: &Group| group.message.rank.is_some() && group.asked.innermost.is_none();
+        let of_rank = groups.iter().find(|group| group.message.rank.is_some() && group.asked.purpose.is_some());
+        let lent = of_rank.map(|group| (group.asked.purpose, group.asked.side));
+        let lent = lent.or_else(|| self.trace.rest().map(|asked| (asked.purpose, asked.side)));
+        let Some((purpose, side)) = lent else { return };
+        for group in groups.iter_mut().filter(|group| lacks(group)) {
+            group.asked.purpose = group.asked.purpose.or(purpose);
+            group.asked.side = group.asked.side.or(side);
         }
     }
 

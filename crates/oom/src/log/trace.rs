@@ -403,6 +403,12 @@ impl TraceReader {
         }
     }
 
+    /// The last traceback of a named writer that no failure has used up.
+    pub(super) fn rest(&self) -> Option<AskedAt> {
+        let named = self.open.iter().filter(|(key, trace)| !key.is_empty() && !trace.frames.is_empty());
+        named.max_by_key(|(key, trace)| (trace.line, *key)).map(|(_, trace)| Self::asked(&trace.frames))
+    }
+
     fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
         let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
