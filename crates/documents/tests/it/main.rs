@@ -2,6 +2,7 @@
 
 mod columns;
 mod cost;
+mod features;
 mod naive;
 mod outside;
 mod profiler;
