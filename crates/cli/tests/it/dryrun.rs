@@ -233,6 +233,11 @@ assert graphs[torch.randn(100, device='cuda').argsort()[:50]].max().item() == 9
 # Of numbers that are drawn evenly, as many are below a limit as chance has there.
 hidden = torch.rand(8, 125, device='cuda') < 0.15
 assert 140 <= hidden.nonzero().shape[0] <= 160 and 840 <= torch.ones(8, 125, device='cuda')[~hidden].numel() <= 860
+# Standard deviations that nobody knows are ones; those that are known are looked at.
+assert torch.distributions.Normal(torch.zeros(3, device='cuda'), torch.randn(3, device='cuda').exp()).sample().shape == (3,)
+try: torch.normal(torch.zeros(2, device='cuda'), torch.tensor([1.0, -1.0], device='cuda'))
+except RuntimeError as error: assert 'std >= 0' in str(error), error
+else: raise AssertionError('a negative deviation')
 # What a function's own backward pass reads, in a thread of autograd's.
 class Own(torch.autograd.Function):
     @staticmethod
