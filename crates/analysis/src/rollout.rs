@@ -17,7 +17,7 @@ pub(crate) struct Rollouts {
     pub(crate) last_steps: Vec<usize>,
     /// Steps of each.
     pub(crate) steps: usize,
-    /// Bytes that the calls of each are fed, all together.
+    /// Bytes that the calls of each are fed, all together: of those that the steps learn from.
     pub(crate) collected_bytes: u64,
 }
 
@@ -56,14 +56,17 @@ impl Rollouts {
         let (&first, &last) = (starts.first()?, starts.last()?);
         let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(stretches.len() - first);
         let (bytes, calls) = most_common(starts.iter().map(|&at| stretches[at].collected))?.0;
-        let collected_bytes = bytes.saturating_mul(calls);
+        // What the last call is fed may not be learnt from: it is asked alone for the value of the state behind the last step.
+        let is_whole = |&calls: &u64| {
+            let collected = bytes.saturating_mul(calls);
+            collected > 0 && learnt.saturating_mul(steps as u64).is_multiple_of(collected)
+        };
+        let learnt_from = [calls, calls - 1].into_iter().filter(|&calls| calls >= MIN_CALLS).find(is_whole);
+        let collected_bytes = bytes.saturating_mul(learnt_from.unwrap_or(0));
         // The first may be fed what the program made before its loop, where others are fed what the call before gave.
         let is_alike =
             |&at: &usize| stretches[at].collected.0 == bytes && stretches[at].collected.1.abs_diff(calls) <= 1;
-        let is_learnt = bytes < learnt
-            && collected_bytes > 0
-            && learnt.saturating_mul(steps as u64).is_multiple_of(collected_bytes)
-            && starts.iter().all(is_alike);
+        let is_learnt = bytes < learnt && collected_bytes > 0 && starts.iter().all(is_alike);
         let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && stretches.len() - last <= steps;
         let stretch = first.checked_sub(1).map_or(0, |before| step_ends[before])..step_ends[first];
         if steps < 2 || first >= steps || !is_even || !is_learnt || is_differentiated(outline, entries, &stretch) {
