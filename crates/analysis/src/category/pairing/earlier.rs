@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OF_AMD, OfSize, Pairing, WORKSPACES};
-use crate::category::ages::{ages, has_hole};
+use crate::category::ages::{ages, ages_by_chunks, has_hole};
 use crate::category::before::{self, Held, Region};
 use crate::category::origin::Origin;
 use crate::category::rehearsal::{Rehearsed, Role};
 use crate::category::runs::Longest;
-use crate::category::{kept, rows};
+use crate::category::kept::{self, Halved};
+use crate::category::rows;
 use crate::lifetime::Lifetime;
 
 impl Pairing {
@@ -39,13 +40,23 @@ impl Pairing {
         for block in &held {
             *there.entry(block.size_bytes).or_default() += 1;
         }
-        let kept = known.kept(&there);
+        let mut kept = known.kept(&there);
         let made = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
         let tables = known.tables(&there, |size| {
             made(size) == 0 && kept.count(size) == 0 && !WORKSPACES.contains(&size) && !known.is_left(size)
         });
         let joined = known.joined(&there, self.gradient_bytes);
-        let gradients = |size: u64| made(size).max(kept.count(size)).max(tables.count(size)).max(joined.count(size));
+        let halved = match known.memory.keeps {
+            Keeps::Told { least, most } => Halved::new(&there, made, least..=most),
+            Keeps::Several | Keeps::Untold => None,
+        };
+        if let Some(halved) = &halved {
+            kept = halved.kept();
+        }
+        let gradients = |size: u64| match &halved {
+            Some(halved) => made(size) + halved.count(size),
+            None => made(size).max(kept.count(size)).max(tables.count(size)).max(joined.count(size)),
+        };
         // Sizes that the optimizer works in tell best, where it makes any.
         let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
         let mut telling = there.clone();
@@ -76,6 +87,9 @@ impl Pairing {
         };
         // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
         let others = |size: u64, count: usize, states: usize| {
+            if let Some(halved) = &halved {
+                return states * made(size) + halved.count(size);
+            }
             let gradients = gradients(size);
             match count.checked_div(made(size)) {
                 None if tables.count(size) > 0 => tables.states * gradients,
@@ -106,6 +120,12 @@ impl Pairing {
         let (wanted, Rehearsed { roles, .. }) = match known.memory.keeps {
             // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
             // lie as one of the two.
+            // What was converted on the device lies where the conversion left room, so age alone tells.
+            _ if halved.is_some() => {
+                let wanted = wanted(states);
+                let roles = roles_by_age(&held, &known.memory.regions, &wanted, &kept.counts);
+                (wanted, Rehearsed { bytes: 0, roles })
+            }
             Keeps::Told { least, .. } if (1..states).contains(&least) && kept.states.is_none() => {
                 let (by_count, with_copies) = (wanted(states), wanted(least));
                 let (of_count, of_copies) = (rehearsed(&by_count), rehearsed(&with_copies));
@@ -301,6 +321,37 @@ fn oldest(held: &[Held], regions: &[Region], wanted: &FxHashMap<u64, usize>) -> 
         Some((index, is_parameter))
     });
     of.collect()
+}
+
+/// What blocks are that were made in turns, by index: of each size so many parameters, then so many gradients that stay, then state. Of two
+/// orders of the segments the one counts in which they take turns less often.
+fn roles_by_age(
+    held: &[Held],
+    regions: &[Region],
+    parameters: &FxHashMap<u64, usize>,
+    gradients: &FxHashMap<u64, usize>,
+) -> FxHashMap<usize, Role> {
+    let by_chunks = |regions: &[Region]| ages_by_chunks(regions).unwrap_or_else(|| ages(regions));
+    let orders: [fn(&[Region]) -> Vec<usize>; 2] = [ages, by_chunks];
+    let found = orders.map(|order| {
+        let (mut parameters, mut gradients) = (parameters.clone(), gradients.clone());
+        let role = |block: &Held| {
+            let of = parameters.get_mut(&block.size_bytes)?;
+            let left = [(of, Role::Parameter), (gradients.entry(block.size_bytes).or_default(), Role::Gradient)];
+            let next = left.into_iter().find(|(count, _)| **count > 0);
+            let role = next.map_or(Role::State, |(count, role)| {
+                *count -= 1;
+                role
+            });
+            let index = held.binary_search_by_key(&block.address, |block| block.address).ok()?;
+            Some((index, role))
+        };
+        let roles: Vec<(usize, Role)> = before::by_age(held, regions, order).filter_map(role).collect();
+        let turns = roles.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+        (turns, roles)
+    });
+    let found = found.into_iter().min_by_key(|(turns, _)| *turns);
+    found.map_or_else(FxHashMap::default, |(_, roles)| roles.into_iter().collect())
 }
 
 /// Sizes of a half or a quarter of those of nearly all trained parameters, of each as many blocks or a multiple: an optimizer that is not
