@@ -253,8 +253,8 @@ pub const RULES: &[Rule] = &[
         Cache,
         "static-cache",
         &[Program],
-        "no backward pass: allocated by the program before the model is called, several of one size, and alive \
-         throughout the calls",
+        "allocated by the program before the model is called, several of one size, and alive throughout the calls: in a program without a \
+         backward pass, or freed before the next one, in calls that save nothing for it",
         |case| case.is_static_cache(),
     ),
     rule(

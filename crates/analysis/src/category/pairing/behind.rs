@@ -147,13 +147,14 @@ fn younger(group: Group<'_>, other: Group<'_>) -> usize {
     group.1.len() - group.1.partition_point(|&at| at <= last)
 }
 
-/// The matrices of the layers of which there are as many as blocks of a size, or half as many: a layer has up to four matrices of one
-/// size. Of two models, each has its own.
+/// The matrices of the layers of which there are as many as blocks of a size, or half as many. Of two models, each has its own.
 fn one_for_each<'a>(group: Group<'_>, layers: &[Group<'a>]) -> impl Iterator<Item = Vec<Group<'a>>> {
+    /// Matrices of one size in a layer: of one, and of an encoder's and a decoder's together, with four for each of three attentions.
+    const MOST: [usize; 2] = [4, 12];
     let count = group.1.len();
     let numbers = [Some(count), count.is_multiple_of(2).then_some(count / 2)].into_iter().flatten();
-    let own = numbers.map(move |number| -> Vec<Group<'a>> {
-        let is_own = |layer: &&Group<'_>| (1..=4).any(|matrices| layer.1.len() == matrices * number);
+    let own = numbers.flat_map(|number| MOST.map(|most| (number, most))).map(move |(number, most)| -> Vec<Group<'a>> {
+        let is_own = |layer: &&Group<'_>| (1..=most).any(|matrices| layer.1.len() == matrices * number);
         layers.iter().filter(is_own).copied().collect()
     });
     own.filter(move |own| count >= MIN_FROZEN && own.len() >= MIN_SIZES)
