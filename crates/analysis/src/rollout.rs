@@ -3,13 +3,15 @@
 //! A validation between steps looks alike. But what a rollout feeds to the model, call by call, is what the steps are fed, once or
 //! several times over and in larger parts, so the bytes add up. A recurrent model is called as often, but its calls are a part of
 //! what the step differentiates.
+//!
+//! Two more outer loops show: a model generates what several steps are fed, and a model is built anew for each task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use highwater_snapshot::{Action, EntryTable};
 
-use crate::outline::{Kind, Outline};
+use crate::outline::{Kind, Outline, Part};
 
 /// The steps of one rollout, as positions among the ends of all steps.
 pub(crate) struct Rollouts {
@@ -17,7 +19,7 @@ pub(crate) struct Rollouts {
     pub(crate) last_steps: Vec<usize>,
     /// Steps of each.
     pub(crate) steps: usize,
-    /// Bytes that the calls of each are fed, all together: of those that the steps learn from.
+    /// Bytes that the calls of each are fed, all together: of those that the steps learn from. 0 where the loop is another.
     pub(crate) collected_bytes: u64,
 }
 
@@ -80,6 +82,163 @@ impl Rollouts {
 
 /// A rollout calls its model at least so often.
 const MIN_CALLS: u64 = 2;
+
+impl Rollouts {
+    /// Those of a model that generates, token by token, what several steps learn from. A training that samples from its model now and then
+    /// looks alike, but its steps are fed something else: here each is fed parts of what is there from the generation to the last step.
+    pub(crate) fn generating(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
+        /// Tokens that are generated, at least.
+        const MIN_TOKENS: usize = 8;
+        /// A token's call allocates at most one part of so many of what a call allocates that is learnt from.
+        const PART: u64 = 4;
+        let stretch = |at: usize| at.checked_sub(1).map_or(0, |before| step_ends[before])..step_ends[at];
+        let calls_in = |at: usize| {
+            let range = stretch(at);
+            let is_call = move |part: &&Part| matches!(part.kind, Kind::Call(_)) && range.contains(&part.entries.start);
+            outline.parts.iter().filter(is_call)
+        };
+        let mut counts = vec![0; step_ends.len()];
+        for part in outline.of(|kind| matches!(kind, Kind::Call(_))) {
+            let at = step_ends.partition_point(|&end| end <= part.entries.start);
+            counts.get_mut(at).into_iter().for_each(|count| *count += 1);
+        }
+        let least = counts.iter().copied().min()?;
+        let starts: Vec<usize> = (0..counts.len()).filter(|&at| counts[at] >= least + MIN_TOKENS).collect();
+        let (&first, &last) = (starts.first()?, starts.last()?);
+        let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(counts.len() - first);
+        let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && counts.len() - last <= steps;
+        if steps < 2 || first >= steps || !is_even {
+            return None;
+        }
+        let bytes = |part: &Part| made_bytes(entries, part.entries.clone());
+        let learnt = (first + 1..counts.len().min(first + steps)).flat_map(calls_in).map(bytes).max()?;
+        let generates = |&at: &usize| {
+            calls_in(at).filter(|part| bytes(part).saturating_mul(PART) <= learnt).take(MIN_TOKENS).count()
+                == MIN_TOKENS
+        };
+        let whole = starts.iter().copied().filter(|start| start + steps <= counts.len());
+        let mut whole = whole.map(|start| (start..start + steps).map(stretch).collect::<Vec<_>>()).peekable();
+        if !starts.iter().all(generates) || whole.peek().is_none() || !whole.all(|own| is_fed(outline, entries, &own)) {
+            return None;
+        }
+        let before = starts.iter().filter_map(|start| start.checked_sub(1));
+        let end = (counts.len() - last == steps).then_some(counts.len() - 1);
+        Some(Self { last_steps: before.chain(end).collect(), steps, collected_bytes: 0 })
+    }
+}
+
+impl Rollouts {
+    /// Those of a program that builds or copies a model for each task, and trains it by an optimizer of its own in several steps. A copy of the
+    /// weights that is made now and then, such as the best so far, brings no optimizer with it.
+    pub(crate) fn built_anew(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
+        /// What later steps keep is at most one part of so many of the state that the first makes.
+        const PART: u64 = 8;
+        let mut built = vec![0_u64; step_ends.len()];
+        let mut step_starts: Vec<Option<usize>> = vec![None; step_ends.len()];
+        let mut learns = vec![false; step_ends.len()];
+        for part in &outline.parts {
+            let at = step_ends.partition_point(|&end| end <= part.entries.start);
+            if at == step_ends.len() {
+                break;
+            }
+            match part.kind {
+                Kind::Backward => learns[at] = true,
+                Kind::Build if !learns[at] => {
+                    built[at] = built[at].saturating_add(made_bytes(entries, part.entries.clone()));
+                }
+                Kind::Step => _ = step_starts[at].get_or_insert(part.entries.start),
+                _ => {}
+            }
+        }
+        // Before the first, other models may be built.
+        let (usual, times) = most_common(built.iter().copied().filter(|&bytes| bytes > 0))?;
+        let starts: Vec<usize> = (0..built.len()).filter(|&at| built[at] >= usual).collect();
+        let (&first, &last) = (starts.first()?, starts.last()?);
+        let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max()?;
+        let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && built.len() - last <= steps;
+        let is_later = |at: &usize| starts.binary_search(at).is_err();
+        if times < 2
+            || steps < 2
+            || first >= steps
+            || !is_even
+            || (0..built.len()).any(|at| is_later(&at) && built[at] > 0)
+        {
+            return None;
+        }
+        let state = |at: usize| step_starts[at].map_or(0, |start| kept_bytes(entries, start..step_ends[at]));
+        let least = starts.iter().map(|&at| state(at)).min()?;
+        if least == 0 || (0..built.len()).filter(is_later).any(|at| state(at).saturating_mul(PART) > least) {
+            return None;
+        }
+        let before = starts.iter().filter_map(|start| start.checked_sub(1));
+        let end = (built.len() - last == steps).then_some(built.len() - 1);
+        Some(Self { last_steps: before.chain(end).collect(), steps, collected_bytes: 0 })
+    }
+}
+
+/// Bytes that are allocated in a range of entries, and not freed there.
+fn kept_bytes(entries: &EntryTable, range: Range<usize>) -> u64 {
+    let mut there: BTreeMap<u64, u64> = BTreeMap::new();
+    for row in range {
+        match entries.actions()[row] {
+            Action::ALLOC => _ = there.insert(entries.addresses()[row], entries.sizes_bytes()[row]),
+            Action::FREE_REQUESTED => _ = there.remove(&entries.addresses()[row]),
+            _ => {}
+        }
+    }
+    there.into_values().fold(0, u64::saturating_add)
+}
+
+/// Bytes that are allocated in a range of entries.
+fn made_bytes(entries: &EntryTable, range: Range<usize>) -> u64 {
+    let rows = range.filter(|&row| entries.actions()[row] == Action::ALLOC);
+    rows.map(|row| entries.sizes_bytes()[row]).fold(0, u64::saturating_add)
+}
+
+/// Whether what the program makes in the first of several steps, and what is still there after the last, is fed to them in equal parts,
+/// once or several times over.
+fn is_fed(outline: &Outline, entries: &EntryTable, stretches: &[Range<usize>]) -> bool {
+    /// Smaller blocks are numbers.
+    const MIN_PART: u64 = 64;
+    let made = |range: &Range<usize>| {
+        let first = outline.parts.partition_point(|part| part.entries.end <= range.start);
+        let parts = outline.parts[first..].iter().take_while(|part| part.entries.start < range.end);
+        let rows = parts.filter(|part| part.kind == Kind::Program).flat_map(|part| part.entries.clone());
+        rows.filter(|&row| entries.actions()[row] == Action::ALLOC).collect::<Vec<usize>>()
+    };
+    let Some((begin, later)) = stretches.split_first() else { return false };
+    let Some(end) = later.last().map(|last| last.end) else { return false };
+    let mut there: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+    let rows = made(begin).into_iter().map(|row| (entries.addresses()[row], (row, entries.sizes_bytes()[row])));
+    there.extend(rows);
+    for row in begin.start..end {
+        let address = entries.addresses()[row];
+        let is_freed = entries.actions()[row] == Action::FREE_REQUESTED;
+        if is_freed && there.get(&address).is_some_and(|&(made, _)| made < row) {
+            there.remove(&address);
+        }
+    }
+    // Sizes of which each later step makes as many.
+    let counts = later.iter().map(|range| {
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for row in made(range) {
+            *counts.entry(entries.sizes_bytes()[row]).or_default() += 1;
+        }
+        counts
+    });
+    let parts = counts.reduce(|mut common, counts| {
+        common.retain(|size, count| counts.get(size) == Some(count));
+        common
+    });
+    let parts = parts.unwrap_or_default();
+    there.values().any(|&(_, whole)| {
+        let mut parts = parts.range(MIN_PART..).take_while(|&(&part, _)| part <= whole / 2);
+        parts.any(|(&part, &count)| {
+            let all = (count * stretches.len()) as u64;
+            whole.is_multiple_of(part) && all.is_multiple_of(whole / part)
+        })
+    })
+}
 
 /// By step, what is fed to each call of a model before it ends, after the step before.
 fn calls(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Vec<Vec<u64>> {

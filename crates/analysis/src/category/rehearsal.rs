@@ -181,7 +181,8 @@ impl<'a> Stage<'a> {
         let script = |ages: Vec<usize>| {
             let mut by_age: Vec<(usize, &Region)> = ages.into_iter().zip(regions).collect();
             by_age.sort_unstable_by_key(|row| row.0);
-            let range = |(_, region): (usize, &Region)| ScriptedRange { bytes: region.total_bytes, address: region.address };
+            let range =
+                |(_, region): (usize, &Region)| ScriptedRange { bytes: region.total_bytes, address: region.address };
             by_age.into_iter().map(range).collect::<Vec<_>>()
         };
         let mut scripts = vec![script(ages(regions))];

@@ -19,7 +19,8 @@ impl<T> Known<'_, T> {
     /// model belong together, as do those for each layer. One tensor from each call is no cache.
     fn made_together(&self, rows: &[usize]) -> impl Iterator<Item = usize> {
         let alloc = |row: usize| alloc(&self.lifetimes.rows[row]);
-        let is_together = move |&a: &usize, &b: &usize| self.course.modules_between(alloc(a), alloc(b)) <= BEHIND_OUTPUT;
+        let is_together =
+            move |&a: &usize, &b: &usize| self.course.modules_between(alloc(a), alloc(b)) <= BEHIND_OUTPUT;
         let are_there = move |rows: &&[usize]| {
             let freed = rows.iter().map(|&row| self.course.freed(&self.lifetimes.rows[row])).min();
             rows.len() >= MIN_BLOCKS && rows.last().map(|&row| alloc(row)) < freed

@@ -7,11 +7,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OF_AMD, OfSize, Pairing, WORKSPACES};
 use crate::category::ages::{ages, ages_by_chunks, has_hole};
 use crate::category::before::{self, Held, Region};
+use crate::category::kept::{self, Halved};
 use crate::category::origin::Origin;
 use crate::category::rehearsal::{Rehearsed, Role};
-use crate::category::runs::Longest;
-use crate::category::kept::{self, Halved};
 use crate::category::rows;
+use crate::category::runs::Longest;
 use crate::lifetime::Lifetime;
 
 impl Pairing {
