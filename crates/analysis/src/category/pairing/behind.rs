@@ -29,8 +29,8 @@ type Group<'a> = (u64, &'a [usize]);
 
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
     /// Sizes of which most blocks are larger than each matrix of the layers. Either there are as many as layers, younger than all or in
-    /// segments without any; or they are younger, larger than everything else together, and not the model's last matrix. `returned` are
-    /// the rows of what calls return.
+    /// segments without any. Or they are younger and in such segments, or larger than everything else together and not the model's last
+    /// matrix. `returned` are the rows of what calls return.
     pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> FxHashSet<u64> {
         let mut places = Places::default();
         let reusing = self.reusing(held);
@@ -76,7 +76,9 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             };
             let is_of_layers = one_for_each(group, &layers)
                 .any(|own| is_larger(&own) && (are_half_behind() || fill() || is_apart(&own)));
-            if is_of_layers || (is_larger(&layers) && are_behind() && is_most()) {
+            // Of two models whose pages are as large, no number tells.
+            let is_sure = || is_most() || is_apart(&layers);
+            if is_of_layers || (is_larger(&layers) && are_behind() && is_sure()) {
                 found.insert(group.0);
             }
         }

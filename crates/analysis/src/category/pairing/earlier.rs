@@ -188,10 +188,7 @@ impl Pairing {
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
         let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
-        if let Some(rows) = rows::row_bytes(&unpaired_sizes, &trained) {
-            let of_data = unpaired_blocks().filter(|block| block.size_bytes.is_multiple_of(rows));
-            self.data.extend(of_data.map(|block| block.row));
-        }
+        let rows_of_data = rows::row_bytes(&unpaired_sizes, &trained);
         // A set may have a tensor as large as a workspace on another vendor's devices.
         let is_of_none = |size: u64| is_unpaired(size) || (gradients(size) == 0 && OF_AMD.contains(&size));
         let of_none = || held.iter().filter(|b| is_of_none(b.size_bytes) && !is_leaked(b.size_bytes));
@@ -199,7 +196,17 @@ impl Pairing {
         // Weaker evidence holds where it explains all that no gradient pairs with: of a frozen model something is as many times larger, too.
         let may_be = |size: u64| picked.sizes.contains(&size) || picked.perhaps.contains(&size);
         let are_explained = unpaired_blocks().all(|block| block.size_bytes <= LARGE || may_be(block.size_bytes));
-        let is_data = |size: u64| picked.sizes.contains(&size) || (are_explained && picked.perhaps.contains(&size));
+        // A round number of rows is shared by tables, too, unless the program picks from the tensors or layers make as many rows.
+        let (mut is_round, mut has_rows) = (false, FxHashSet::default());
+        if let Some(rows) = rows_of_data {
+            is_round = rows::is_round(rows) && !known.makes_rows(rows);
+            has_rows.extend(unpaired_sizes.iter().copied().filter(|size| size.is_multiple_of(rows)));
+        }
+        let has_rows_alone = |size: u64| is_round && has_rows.contains(&size) && !may_be(size);
+        let is_data = |size: u64| {
+            let has_rows = has_rows.contains(&size) && !has_rows_alone(size);
+            has_rows || picked.sizes.contains(&size) || (are_explained && picked.perhaps.contains(&size))
+        };
         self.data.extend(of_none().filter(|block| is_data(block.size_bytes)).map(|block| block.row));
         // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
         let may_be_frozen = |block: &Held, is_fresh: bool| {
@@ -221,6 +228,9 @@ impl Pairing {
             }
             if gradients(block.size_bytes) > 0 && may_be_replaced(block.size_bytes) {
                 self.in_doubt.insert(block.row);
+            }
+            if has_rows_alone(block.size_bytes) {
+                continue;
             }
             if is_of_optimizer(block.size_bytes) {
                 self.states.insert(block.row);
@@ -306,6 +316,20 @@ impl Pairing {
                 self.states.insert(block.row)
             };
         }
+    }
+}
+
+impl<T: Fn(usize) -> Origin> Known<'_, T> {
+    /// Whether modules make several blocks with so many rows: a whole set of data goes through them at once.
+    fn makes_rows(&self, row_bytes: u64) -> bool {
+        /// Fewer may be chance.
+        const MIN: usize = 3;
+        let rows = self.lifetimes.rows.iter().enumerate().skip(self.lifetimes.before_recording);
+        let made = rows.filter(|&(row, lifetime)| {
+            let size = lifetime.requested_bytes;
+            size > 0 && size.is_multiple_of(row_bytes) && (self.told)(row) == Origin::Module
+        });
+        made.take(MIN).count() == MIN
     }
 }
 
