@@ -119,11 +119,12 @@ pub(super) fn rehearse(
     ranked.sort_by_key(|row| Reverse(row.0));
     let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
     let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
-    let most = MAX_EVENTS / play.events.len().max(1);
+    let mut left = MAX_EVENTS / play.events.len().max(1);
     let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
     let is_like = |(pool, best): (usize, &(u64, _))| best.0 > stage.bytes[pool] / 100 * MIN_PERCENT;
     for script in &stage.scripts {
-        for (order, moment) in runs.clone().take(most) {
+        for (order, moment) in runs.clone().take(left) {
+            left -= 1;
             let acted = stage.act(order, script, Some((play, moment)));
             for (is_large, best) in best.iter_mut().enumerate() {
                 let found = stage.compare(&acted, is_large == 1);
