@@ -89,7 +89,7 @@ impl Rollouts {
     pub(crate) fn generating(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
         /// Tokens that are generated, at least.
         const MIN_TOKENS: usize = 8;
-        /// A token's call allocates at most one part of so many of what a call allocates that is learnt from.
+        /// Most blocks of a token's call are at most one part of so many of those of a call that is learnt from; a cache that grows is larger.
         const PART: u64 = 4;
         let stretch = |at: usize| at.checked_sub(1).map_or(0, |before| step_ends[before])..step_ends[at];
         let calls_in = |at: usize| {
@@ -97,32 +97,30 @@ impl Rollouts {
             let is_call = move |part: &&Part| matches!(part.kind, Kind::Call(_)) && range.contains(&part.entries.start);
             outline.parts.iter().filter(is_call)
         };
-        let mut counts = vec![0; step_ends.len()];
+        let mut called = vec![0; step_ends.len()];
         for part in outline.of(|kind| matches!(kind, Kind::Call(_))) {
             let at = step_ends.partition_point(|&end| end <= part.entries.start);
-            counts.get_mut(at).into_iter().for_each(|count| *count += 1);
+            called.get_mut(at).into_iter().for_each(|calls| *calls += 1);
         }
-        let least = counts.iter().copied().min()?;
-        let starts: Vec<usize> = (0..counts.len()).filter(|&at| counts[at] >= least + MIN_TOKENS).collect();
+        let fewest = called.iter().copied().min()?;
+        let starts: Vec<usize> = (0..called.len()).filter(|&at| called[at] >= fewest + MIN_TOKENS).collect();
         let (&first, &last) = (starts.first()?, starts.last()?);
-        let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(counts.len() - first);
-        let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && counts.len() - last <= steps;
+        let steps = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(called.len() - first);
+        let is_even = starts.windows(2).all(|pair| pair[1] - pair[0] == steps) && called.len() - last <= steps;
         if steps < 2 || first >= steps || !is_even {
             return None;
         }
-        let bytes = |part: &Part| made_bytes(entries, part.entries.clone());
-        let learnt = (first + 1..counts.len().min(first + steps)).flat_map(calls_in).map(bytes).max()?;
-        let generates = |&at: &usize| {
-            calls_in(at).filter(|part| bytes(part).saturating_mul(PART) <= learnt).take(MIN_TOKENS).count()
-                == MIN_TOKENS
-        };
-        let whole = starts.iter().copied().filter(|start| start + steps <= counts.len());
+        let usual = |part: &Part| usual_bytes(entries, part.entries.clone());
+        let learnt = (first + 1..called.len().min(first + steps)).flat_map(calls_in).map(usual).max()?;
+        let is_token = |part: &&Part| usual(part).saturating_mul(PART) <= learnt;
+        let generates = |&at: &usize| calls_in(at).filter(is_token).take(MIN_TOKENS).count() == MIN_TOKENS;
+        let whole = starts.iter().copied().filter(|start| start + steps <= called.len());
         let mut whole = whole.map(|start| (start..start + steps).map(stretch).collect::<Vec<_>>()).peekable();
         if !starts.iter().all(generates) || whole.peek().is_none() || !whole.all(|own| is_fed(outline, entries, &own)) {
             return None;
         }
         let before = starts.iter().filter_map(|start| start.checked_sub(1));
-        let end = (counts.len() - last == steps).then_some(counts.len() - 1);
+        let end = (called.len() - last == steps).then_some(called.len() - 1);
         Some(Self { last_steps: before.chain(end).collect(), steps, collected_bytes: 0 })
     }
 }
@@ -134,7 +132,7 @@ impl Rollouts {
         /// What later steps keep is at most one part of so many of the state that the first makes.
         const PART: u64 = 8;
         let mut built = vec![0_u64; step_ends.len()];
-        let mut step_starts: Vec<Option<usize>> = vec![None; step_ends.len()];
+        let mut begins: Vec<Option<usize>> = vec![None; step_ends.len()];
         let mut learns = vec![false; step_ends.len()];
         for part in &outline.parts {
             let at = step_ends.partition_point(|&end| end <= part.entries.start);
@@ -146,7 +144,7 @@ impl Rollouts {
                 Kind::Build if !learns[at] => {
                     built[at] = built[at].saturating_add(made_bytes(entries, part.entries.clone()));
                 }
-                Kind::Step => _ = step_starts[at].get_or_insert(part.entries.start),
+                Kind::Step => _ = begins[at].get_or_insert(part.entries.start),
                 _ => {}
             }
         }
@@ -165,9 +163,9 @@ impl Rollouts {
         {
             return None;
         }
-        let state = |at: usize| step_starts[at].map_or(0, |start| kept_bytes(entries, start..step_ends[at]));
-        let least = starts.iter().map(|&at| state(at)).min()?;
-        if least == 0 || (0..built.len()).filter(is_later).any(|at| state(at).saturating_mul(PART) > least) {
+        let kept = |at: usize| begins[at].map_or(0, |start| kept_bytes(entries, start..step_ends[at]));
+        let smallest = starts.iter().map(|&at| kept(at)).min()?;
+        if smallest == 0 || (0..built.len()).filter(is_later).any(|at| kept(at).saturating_mul(PART) > smallest) {
             return None;
         }
         let before = starts.iter().filter_map(|start| start.checked_sub(1));
@@ -187,6 +185,14 @@ fn kept_bytes(entries: &EntryTable, range: Range<usize>) -> u64 {
         }
     }
     there.into_values().fold(0, u64::saturating_add)
+}
+
+/// The median of the sizes that are allocated in a range of entries; 0 if there are none.
+fn usual_bytes(entries: &EntryTable, range: Range<usize>) -> u64 {
+    let rows = range.filter(|&row| entries.actions()[row] == Action::ALLOC);
+    let mut sizes: Vec<u64> = rows.map(|row| entries.sizes_bytes()[row]).collect();
+    sizes.sort_unstable();
+    sizes.get(sizes.len() / 2).copied().unwrap_or(0)
 }
 
 /// Bytes that are allocated in a range of entries.

@@ -356,8 +356,8 @@ fn roles_by_age(
     gradients: &FxHashMap<u64, usize>,
 ) -> FxHashMap<usize, Role> {
     let by_chunks = |regions: &[Region]| ages_by_chunks(regions).unwrap_or_else(|| ages(regions));
-    let orders: [fn(&[Region]) -> Vec<usize>; 2] = [ages, by_chunks];
-    let found = orders.map(|order| {
+    let found = [false, true].map(|is_by_chunks| {
+        let order = if is_by_chunks { by_chunks } else { ages };
         let (mut parameters, mut gradients) = (parameters.clone(), gradients.clone());
         let role = |block: &Held| {
             let of = parameters.get_mut(&block.size_bytes)?;
