@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn tables_share_round_numbers() {
         let (words, classes, memory) = (40_000 * 1024, 4000 * 2048, [16_000 * 768, 16_000 * 8]);
-        let rows = rows(&[words, classes, memory[0], memory[1]]).unwrap();
+        let rows = row_bytes(&[words, classes, memory[0], memory[1]], &[262_144]).unwrap();
         assert!(is_round(rows), "{rows}");
         assert!(!is_round(2708 * 4) && !is_round(30_013 * 8) && !is_round(202_000));
     }
