@@ -64,5 +64,5 @@ def speculate(prompt, rounds=10, gamma=4):
         nxt = checked[:, -1:]
         pos += gamma
         rec.mark(f"check{r}", (target, draft), (), (prompt,), (tc, dc))
-    rec.facts["recorded_steps"] = None; rec.finish()
+    del guess, token, checked, nxt; rec.facts["recorded_steps"] = None; rec.finish()
 speculate(prompt)
