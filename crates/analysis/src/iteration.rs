@@ -27,6 +27,8 @@ pub enum IterationSource {
     OptimizerSteps,
     /// By rollouts: the model collects what several steps of the optimizer learn from.
     Rollouts,
+    /// By models that are built anew, each with an optimizer that takes several steps.
+    Anew,
     /// By backward passes, where no optimizer of PyTorch's steps.
     BackwardPasses,
     /// By the calls of a model that is not trained.
@@ -42,6 +44,7 @@ impl IterationSource {
             Self::Marks => "highwater.step()",
             Self::OptimizerSteps => "optimizer steps",
             Self::Rollouts => "rollouts",
+            Self::Anew => "models built anew",
             Self::BackwardPasses => "backward passes",
             Self::ModelCalls => "calls of the model",
             Self::Repetition => "repetition in the trace",
@@ -98,12 +101,12 @@ pub struct Iteration {
     pub phases: Vec<PhaseRun>,
 }
 
-/// What the iterations of a program are that collects data with its model and then learns from it.
+/// What the iterations of a program are that collects data with its model and then learns from it, or builds a model for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rollout {
     /// Steps of the optimizer in each.
     pub steps: usize,
-    /// Bytes that the calls of one are fed, all together.
+    /// Bytes that the calls of one are fed, all together; 0 where the model generates tokens or is built anew.
     pub collected_bytes: u64,
 }
 
@@ -209,11 +212,15 @@ fn found(
         return (IterationSource::Marks, marked, None);
     }
     for ends in [optimizer.ends(entries, outline), step_ends(outline, entries)] {
-        if let Some(rollouts) = Rollouts::new(outline, entries, &ends) {
+        let collected =
+            || Rollouts::new(outline, entries, &ends).or_else(|| Rollouts::generating(outline, entries, &ends));
+        let anew = || Some((IterationSource::Anew, Rollouts::built_anew(outline, entries, &ends)?));
+        let found = collected().map(|rollouts| (IterationSource::Rollouts, rollouts)).or_else(anew);
+        if let Some((source, rollouts)) = found {
             let last_ends: Vec<usize> = rollouts.last_steps.iter().map(|&step| ends[step]).collect();
             let ranges = ending_at(&last_ends, (entries, outline), from_start);
             let rollout = Rollout { steps: rollouts.steps, collected_bytes: rollouts.collected_bytes };
-            return (IterationSource::Rollouts, ranges, Some(rollout));
+            return (source, ranges, Some(rollout));
         }
         let stepped = ending_at(&ends, (entries, outline), from_start);
         if !stepped.is_empty() {

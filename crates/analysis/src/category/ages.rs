@@ -35,6 +35,22 @@ pub(super) fn ages_by_any_hole(regions: &[Region]) -> Vec<usize> {
     ages_by_hole(regions, &[LONG, 0])
 }
 
+/// Another order, if there is no long hole: what the context leaves may be taken in chunks like the rest, each below the one before. Of 17
+/// processes without a long hole this order is nearer in 8 and further off in 6, so something else has to confirm it.
+pub(super) fn ages_by_chunks(regions: &[Region]) -> Option<Vec<usize>> {
+    /// Below the first chunk, the context's libraries take about as much.
+    const OF_CONTEXT: u64 = 512 << 20;
+    let pieces = pieces(regions);
+    let first = pieces.last().filter(|_| hole(&pieces, LONG).is_none())?[0].address;
+    let lowest = first.saturating_sub(OF_CONTEXT);
+    let turn = |at: usize| {
+        let is_far_below = lowest.saturating_sub(end(pieces[at].last())) >= BELOW;
+        let is_left = at + 1 < pieces.len() && pieces[at][0].address >= lowest;
+        (u8::from(is_left) + 2 * u8::from(is_far_below), pieces.len() - at)
+    };
+    Some(in_turn(regions, &pieces, turn))
+}
+
 /// The same, by the first of these sizes of which there is a hole.
 fn ages_by_hole(regions: &[Region], least_bytes: &[u64]) -> Vec<usize> {
     let pieces = pieces(regions);
@@ -50,6 +66,11 @@ fn ages_by_hole(regions: &[Region], least_bytes: &[u64]) -> Vec<usize> {
         Some(hole) if at < below_gap && distance(pieces[at], pieces[hole.start]) >= BELOW => (2, pieces.len() - at),
         _ => (0, pieces.len() - at),
     };
+    in_turn(regions, &pieces, turn)
+}
+
+/// The places of the segments, if their pieces were filled in these turns.
+fn in_turn<K: Ord>(regions: &[Region], pieces: &[&[Region]], turn: impl Fn(usize) -> K) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|&at| turn(at));
     let starts: Vec<usize> = pieces

@@ -90,6 +90,54 @@ impl Kept {
     }
 }
 
+/// Parameters in half precision beside a copy of them in full precision, with which the optimizer works: of these alone a pass or the
+/// program leaves gradients, and those of the half-sized ones are zeroed in place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Halved {
+    /// How many of each size are in half precision, with as many gradients.
+    counts: FxHashMap<u64, usize>,
+    /// Blocks that the optimizer keeps for each copy.
+    states: usize,
+}
+
+impl Halved {
+    /// By the numbers of blocks of each size, and of gradients of the copies: with one of these numbers of states, the blocks of nearly
+    /// all sizes are as many as copies, their state, and two for each copy of twice the size.
+    pub(super) fn new(
+        there: &FxHashMap<u64, usize>,
+        gradients: impl Fn(u64) -> usize,
+        states: RangeInclusive<usize>,
+    ) -> Option<Self> {
+        /// Of the bytes.
+        const MIN_PERCENT: u64 = 95;
+        /// Sizes that show it: fewer may be chance.
+        const MIN_SIZES: usize = 4;
+        let halves = |size: u64| gradients(size.saturating_mul(2));
+        let of_model = || there.iter().filter(|&(&size, _)| gradients(size) > 0 || halves(size) > 0);
+        let bytes = |of: &dyn Fn(u64, usize) -> bool| {
+            let rows = of_model().filter(|&(&size, &count)| of(size, count));
+            rows.map(|(&size, &count)| size.saturating_mul(count as u64)).fold(0, u64::saturating_add)
+        };
+        let counts: FxHashMap<u64, usize> =
+            of_model().map(|(&size, _)| (size, halves(size))).filter(|row| row.1 > 0).collect();
+        let states = states.into_iter().find(|states| {
+            let fits = |size: u64, count: usize| count == gradients(size) * (states + 1) + halves(size) * 2;
+            bytes(&fits) > bytes(&|_, _| true) / 100 * MIN_PERCENT
+        })?;
+        (counts.len() >= MIN_SIZES).then_some(Self { counts, states })
+    }
+
+    /// The gradients that are zeroed in place.
+    pub(super) fn kept(&self) -> Kept {
+        Kept { counts: self.counts.clone(), gradients_stay: true, states: Some(self.states) }
+    }
+
+    /// How many parameters of a size are in half precision.
+    pub(super) fn count(&self, size_bytes: u64) -> usize {
+        self.counts.get(&size_bytes).copied().unwrap_or(0)
+    }
+}
+
 /// Parameters whose gradients a pass leaves joined in a few blocks, as replicas send them to the first device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Joined {
@@ -193,6 +241,25 @@ fn percent_in_pairs(blocks: &[Held]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_in_full_precision_have_the_gradients_and_the_state() {
+        // Two copies of 8 bytes with two states each, which four of 4 bytes belong to; of 4 bytes there is one copy, of 2 bytes none.
+        let there: FxHashMap<u64, usize> = [(16, 3), (8, 8), (4, 7), (2, 2)].into_iter().collect();
+        let gradients = |size: u64| match size {
+            16 | 4 => 1,
+            8 => 2,
+            _ => 0,
+        };
+        assert_eq!(Halved::new(&there, gradients, 2..=3), None, "few sizes");
+        let there: FxHashMap<u64, usize> = there.into_iter().chain([(1000, 3), (500, 2)]).collect();
+        let gradients = |size: u64| if size == 1000 { 1 } else { gradients(size) };
+        let halved = Halved::new(&there, gradients, 2..=3).unwrap();
+        assert_eq!([16, 8, 4, 2, 500].map(|size| halved.count(size)), [0, 1, 2, 1, 1]);
+        assert_eq!(halved.states, 2);
+        let twice = |(size, count): (u64, usize)| (size, count * 2);
+        assert_eq!(Halved::new(&there.into_iter().map(twice).collect(), gradients, 2..=3), None);
+    }
 
     fn seen(rows: &[(u64, usize, usize)]) -> FxHashMap<u64, Seen> {
         rows.iter().map(|&(size, blocks, stepped)| (size, Seen { blocks, stepped })).collect()

@@ -198,7 +198,7 @@ impl Categories {
                 .filter(|(_, (action, stack))| **action == Action::FREE_REQUESTED && stacks.clears_gradients(**stack));
             course.cleared = cleared.map(|(row, _)| number(row)).collect();
         }
-        course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes);
+        course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes).filter(|&bytes| bytes > 0);
         let shows = shows_engine(snapshot, lifetimes, stacks);
         let told = |row: usize| {
             let lifetime = &lifetimes.rows[row];

@@ -405,6 +405,7 @@ impl Pairing {
             known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)
         });
         pairing.find_caches(&known);
+        pairing.find_filled(&known);
         pairing.find_replaced(&known);
         // Cut stacks hide which blocks are trained, so nothing is said of those from before the recording.
         if !known.is_mostly_untold() {

@@ -13,7 +13,7 @@ use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use highwater_allocator::{AddressPolicy, Allocator, BlockId, ScriptedRange, Settings, VirtualDevice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ages::ages;
+use super::ages::{ages, ages_by_chunks};
 use super::before::{Held, Region};
 
 /// What a block was allocated for.
@@ -119,23 +119,30 @@ pub(super) fn rehearse(
     ranked.sort_by_key(|row| Reverse(row.0));
     let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
     let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
-    let most = MAX_EVENTS / play.events.len().max(1);
+    let mut left = MAX_EVENTS / play.events.len().max(1);
     let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
-    for (order, moment) in runs.take(most) {
-        let acted = stage.act(order, Some((play, moment)));
-        for (is_large, best) in best.iter_mut().enumerate() {
-            let found = stage.compare(&acted, is_large == 1);
-            if found.0 > best.0 {
-                *best = found;
+    let is_like = |(pool, best): (usize, &(u64, _))| best.0 > stage.bytes[pool] / 100 * MIN_PERCENT;
+    for script in &stage.scripts {
+        for (order, moment) in runs.clone().take(left) {
+            left -= 1;
+            let acted = stage.act(order, script, Some((play, moment)));
+            for (is_large, best) in best.iter_mut().enumerate() {
+                let found = stage.compare(&acted, is_large == 1);
+                if found.0 > best.0 {
+                    *best = found;
+                }
+            }
+            if best[1].0 == stage.bytes[1] {
+                break;
             }
         }
-        if best[1].0 == stage.bytes[1] {
+        if is_like((1, &best[1])) {
             break;
         }
     }
-    let is_like = |(pool, best): &(usize, (u64, _))| best.0 > stage.bytes[*pool] / 100 * MIN_PERCENT;
     let mut rehearsed = Rehearsed::default();
-    for (_, (bytes, roles)) in best.into_iter().enumerate().filter(is_like) {
+    let found = [0, 1].map(|pool| is_like((pool, &best[pool])));
+    for (_, (bytes, roles)) in found.into_iter().zip(best).filter(|row| row.0) {
         rehearsed.bytes = rehearsed.bytes.saturating_add(bytes);
         rehearsed.roles.extend(roles);
     }
@@ -153,13 +160,16 @@ struct Acted {
 /// The recording's segments, and how blocks lie in them.
 struct Stage<'a> {
     settings: &'a Settings,
-    script: Vec<ScriptedRange>,
+    /// In the orders in which the driver may have given them.
+    scripts: Vec<Vec<ScriptedRange>>,
     /// By address: of each segment its bytes.
     segments: Vec<(u64, u64)>,
     /// By layout, the indices of the blocks of each segment that has it.
     lain: FxHashMap<Lain, Vec<Vec<usize>>>,
     /// The layouts by the bytes of the segment and of its first block, each with how many have it.
     by_begin: FxHashMap<(u64, u64), Vec<(Lain, usize)>>,
+    /// The sizes of the blocks that are compared: a frozen model's take their places, and no more.
+    sizes: FxHashSet<u64>,
     /// Of the small pool, and of the large one.
     bytes: [u64; 2],
     is_expandable: bool,
@@ -169,14 +179,20 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn new(settings: &'a Settings, regions: &[Region], held: &[Held], is_of: impl Fn(u64) -> bool) -> Self {
-        let mut by_age: Vec<(usize, &Region)> = ages(regions).into_iter().zip(regions).collect();
-        by_age.sort_unstable_by_key(|row| row.0);
-        let script =
-            by_age.iter().map(|(_, region)| ScriptedRange { bytes: region.total_bytes, address: region.address });
+        let script = |ages: Vec<usize>| {
+            let mut by_age: Vec<(usize, &Region)> = ages.into_iter().zip(regions).collect();
+            by_age.sort_unstable_by_key(|row| row.0);
+            let range =
+                |(_, region): (usize, &Region)| ScriptedRange { bytes: region.total_bytes, address: region.address };
+            by_age.into_iter().map(range).collect::<Vec<_>>()
+        };
+        let mut scripts = vec![script(ages(regions))];
+        scripts.extend(ages_by_chunks(regions).map(script).filter(|other| *other != scripts[0]));
         let segments: Vec<(u64, u64)> = regions.iter().map(|region| (region.address, region.total_bytes)).collect();
         let mut bytes = [0_u64; 2];
         let mut of_segment: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
-        for (index, block) in held.iter().enumerate().filter(|(_, block)| is_of(block.size_bytes)) {
+        let sizes: FxHashSet<u64> = held.iter().map(|block| block.size_bytes).filter(|&size| is_of(size)).collect();
+        for (index, block) in held.iter().enumerate().filter(|(_, block)| sizes.contains(&block.size_bytes)) {
             let Some((start, _)) = segment_of(&segments, block.address) else { continue };
             of_segment.entry(start).or_default().push(index);
             let of_pool = &mut bytes[usize::from(block.size_bytes > SMALL_MAX_BYTES)];
@@ -194,9 +210,10 @@ impl<'a> Stage<'a> {
         Self {
             by_begin,
             settings,
-            script: script.collect(),
+            scripts,
             segments,
             lain,
+            sizes,
             bytes,
             addresses: held.iter().map(|block| block.address).collect(),
             is_expandable: settings.expandable_segments || regions.iter().any(|region| region.is_expandable),
@@ -204,8 +221,8 @@ impl<'a> Stage<'a> {
     }
 
     /// What is there when the parameters have been allocated and, with a play, when it is over.
-    fn act(&self, order: &Order, play: Option<(&Play, Moment)>) -> Vec<Acted> {
-        let policy = AddressPolicy::Script(self.script.clone());
+    fn act(&self, order: &Order, script: &[ScriptedRange], play: Option<(&Play, Moment)>) -> Vec<Acted> {
+        let policy = AddressPolicy::Script(script.to_vec());
         let mut allocator = Allocator::new(VirtualDevice::new(1 << 60, 0, policy), self.settings.clone(), ());
         let mut made: Vec<(BlockId, u64, Role)> = Vec::new();
         let main = play.and_then(|(play, _)| play.events.first()).map_or(0, |event| event.stream);
@@ -243,7 +260,7 @@ impl<'a> Stage<'a> {
 
     /// Bytes of the segments that begin with the blocks that they have when the parameters have been allocated.
     fn begun_bytes(&self, moved: &[u64]) -> u64 {
-        let acted = self.act(&Order { parameters: Vec::new(), moved: moved.to_vec() }, None);
+        let acted = self.act(&Order { parameters: Vec::new(), moved: moved.to_vec() }, &self.scripts[0], None);
         let mut begun = 0_u64;
         for ((segment_bytes, blocks), alike) in self.layouts(&acted) {
             let there = self.by_begin.get(&(segment_bytes, blocks[0].1)).map_or(&[][..], Vec::as_slice);
@@ -258,7 +275,7 @@ impl<'a> Stage<'a> {
     /// Roles by layout.
     fn layouts(&self, acted: &[Acted]) -> FxHashMap<Lain, Vec<Vec<Role>>> {
         let mut of_segment: FxHashMap<u64, Vec<&Acted>> = FxHashMap::default();
-        for block in acted {
+        for block in acted.iter().filter(|block| self.sizes.contains(&block.size_bytes)) {
             if let Some((start, _)) = segment_of(&self.segments, block.address) {
                 of_segment.entry(start).or_default().push(block);
             }

@@ -69,6 +69,16 @@ pub(super) fn has_special_factor(number: u64) -> bool {
     number > 0 && odd(number) >= MIN_FACTOR
 }
 
+/// Whether people choose such a number of rows for tables and vocabularies, too: it is round in decimals, so tensors that have nothing to do
+/// with each other share it.
+pub(super) fn is_round(row_bytes: u64) -> bool {
+    let mut factor = odd(row_bytes.max(1));
+    while factor.is_multiple_of(5) {
+        factor /= 5;
+    }
+    factor < MIN_FACTOR
+}
+
 /// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
 /// a large odd number times a few bytes.
 fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
@@ -101,6 +111,14 @@ mod tests {
         assert_eq!(rows(&[40_000_000, 1_920_000, 160_000, 80_000, 20_000, 512]), Some(20_000));
         assert_eq!(rows(&[40_000_000, 40_000_000, 160_000, 20_000, 20_000, 20_000]), Some(20_000));
         assert_eq!(rows(&[]), None);
+    }
+
+    #[test]
+    fn tables_share_round_numbers() {
+        let (words, classes, memory) = (40_000 * 1024, 4000 * 2048, [16_000 * 768, 16_000 * 8]);
+        let rows = row_bytes(&[words, classes, memory[0], memory[1]], &[262_144]).unwrap();
+        assert!(is_round(rows), "{rows}");
+        assert!(!is_round(2708 * 4) && !is_round(30_013 * 8) && !is_round(202_000));
     }
 
     #[test]

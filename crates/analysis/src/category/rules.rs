@@ -169,9 +169,9 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "behind-layers",
         &[Untold],
-        "no backward pass: allocated before the recording and after all layers of the model, larger than each of their matrices, and one \
-         or two for each layer, or more than all other such blocks together and not the model's last matrix: pages of a cache, or \
-         weights of another model",
+        "no backward pass: allocated before the recording, larger than each matrix of the model's layers, and one or two for each layer, after \
+         all of them or in segments that none of them shares; or after all layers, more than all other such blocks together and not the \
+         model's last matrix: pages of a cache, or weights of another model",
         |case| case.is_behind_layers(),
     ),
     rule(
@@ -253,8 +253,8 @@ pub const RULES: &[Rule] = &[
         Cache,
         "static-cache",
         &[Program],
-        "no backward pass: allocated by the program before the model is called, several of one size, and alive \
-         throughout the calls",
+        "allocated by the program before the model is called, several of one size, and alive throughout the calls: in a program without a \
+         backward pass, or freed before the next one, in calls that save nothing for it",
         |case| case.is_static_cache(),
     ),
     rule(

@@ -113,9 +113,9 @@ const NOT_TOLD: [&str; 2] = ["paged_kv", "replay"];
 /// Recordings in which nothing tells what a part is for, and so nothing is said: whether blocks are the layers of a model that another
 /// thread serves, or the state of an optimizer; which of two threads' optimizers has a parameter; whether blocks of a quarter of the
 /// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second;
-/// whether blocks behind all layers are pages of a cache or another model's weights; whether one block that is larger than the model is a
-/// cache or a data set.
-const IN_PART: [&str; 7] = [
+/// whether blocks behind all layers, or apart from them, are pages of a cache or another model's weights; whether one block that is larger
+/// than the model is a cache or a data set.
+const IN_PART: [&str; 8] = [
     "twothreads_late",
     "twotrain_one",
     "lion8_one",
@@ -123,6 +123,7 @@ const IN_PART: [&str; 7] = [
     "pages_late",
     "pages_converted_late",
     "pages_block_start",
+    "static_pair_one",
 ];
 
 #[test]

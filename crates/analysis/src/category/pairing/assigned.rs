@@ -53,17 +53,15 @@ impl Pairing {
         }
     }
 
-    /// Gradients that the program computes and assigns: what it makes right after a backward pass, as large as a parameter, and what
-    /// is freed as gradients are cleared; with whatever the same line makes. Where those from before the recording were cleared so,
-    /// and no pass leaves any of their size, the ones that meet the step are made by the program.
+    /// Gradients that the program computes and assigns: what it makes as large as a parameter, and what is freed as gradients are cleared;
+    /// with whatever the same line makes. Where those from before the recording were cleared so, and no pass leaves any of their size,
+    /// the ones that are made right after a pass and meet the step are made by the program.
     pub(super) fn find_assigned<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let course = known.course;
         let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
         let made: Vec<(usize, &Lifetime)> = rows
             .filter(|&(row, lifetime)| {
-                (known.told)(row) == Origin::Program
-                    && self.is_parameter_size(lifetime.requested_bytes)
-                    && course.is_right_after_pass(alloc(lifetime))
+                (known.told)(row) == Origin::Program && self.is_parameter_size(lifetime.requested_bytes)
             })
             .collect();
         let line = |lifetime: &Lifetime| (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
@@ -73,9 +71,13 @@ impl Pairing {
         let assigned = made.into_iter().filter(|(_, lifetime)| {
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
             let of = known.of_size.get(&lifetime.requested_bytes);
-            let is_missing = lines.is_empty() && of.is_some_and(|of| of.gradients > 0 && of.spans.is_empty());
+            let is_missing = || {
+                lines.is_empty()
+                    && of.is_some_and(|of| of.gradients > 0 && of.spans.is_empty())
+                    && course.is_right_after_pass(alloc)
+            };
             is_cleared(lifetime)
-                || ((is_missing || lines.contains(&line(lifetime))) && course.outlives_next_step(alloc, freed))
+                || ((lines.contains(&line(lifetime)) || is_missing()) && course.outlives_next_step(alloc, freed))
         });
         self.assigned = assigned.map(|(row, _)| row).collect();
     }

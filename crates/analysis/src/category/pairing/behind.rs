@@ -1,6 +1,9 @@
 //! Without a backward pass, what was there before the recording is parameters, unless it lies behind all layers and is like none of their
 //! matrices: pages of a cache.
 
+use std::cmp::Reverse;
+
+use highwater_allocator::sizes::MIN_LARGE_BYTES;
 use highwater_snapshot::Block;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,9 +28,9 @@ type Places = FxHashMap<u64, Vec<usize>>;
 type Group<'a> = (u64, &'a [usize]);
 
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
-    /// Sizes of which most blocks are younger than every layer, and larger than each of their matrices: either there are as many as
-    /// layers, or they are larger than everything else together and not the model's last matrix. `returned` are the rows of
-    /// what calls return.
+    /// Sizes of which most blocks are larger than each matrix of the layers. Either there are as many as layers, younger than all or in
+    /// segments without any. Or they are younger and in such segments, or larger than everything else together and not the model's last
+    /// matrix. `returned` are the rows of what calls return.
     pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> FxHashSet<u64> {
         let mut places = Places::default();
         let reusing = self.reusing(held);
@@ -51,19 +54,35 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             group.0 > LARGE
                 && (group.1.len() >= MIN_FROZEN || (bytes(group) > all / 2 && !WORKSPACES.contains(&group.0)))
         });
-        let found = may_be.filter(|&group| {
+        let mut may_be: Vec<Group<'_>> = may_be.collect();
+        may_be.sort_unstable_by_key(|group| Reverse(group.0));
+        let mut found: FxHashSet<u64> = FxHashSet::default();
+        for group in may_be {
             let others: Vec<Group<'_>> = repeated.iter().copied().filter(|other| other.0 != group.0).collect();
-            let Some(layers) = layers(&others) else { return false };
-            let is_larger = layers.iter().all(|layer| group.0 > layer.0);
+            let Some(layers) = layers(&others) else { continue };
+            let is_larger = |layers: &[Group<'_>]| layers.iter().all(|layer| group.0 > layer.0);
             // Of a matrix of each layer, one or two are younger than all others. Large blocks may fill what the driver gave back.
             let are_half_behind = || layers.iter().all(|&layer| younger(group, layer) * 2 >= group.1.len());
             let are_behind = || layers.iter().all(|&layer| is_behind(group, layer));
             let fill = || fill_chunks(group, &layers, held, &self.memory.regions);
             let is_most = || bytes(group) > all / 2 && !self.is_head(group.0, held, returned);
-            is_larger
-                && ((is_one_for_each(group, &layers) && (are_half_behind() || fill())) || (are_behind() && is_most()))
-        });
-        found.map(|group| group.0).collect()
+            let is_apart = |own: &[Group<'_>]| {
+                let is_large = |layer: &&Group<'_>| layer.0 > LARGE && !found.contains(&layer.0);
+                let own: Vec<u64> = own.iter().filter(is_large).map(|layer| layer.0).collect();
+                // Small layers have segments of their own: beside them, pages lie like those of another model that are known.
+                let all = || layers.iter().filter(is_large).map(|layer| layer.0).collect();
+                let of_layers = if own.is_empty() && !found.is_empty() { all() } else { own };
+                lies_apart(group.0, &of_layers, held, &self.memory.regions)
+            };
+            let is_of_layers = one_for_each(group, &layers)
+                .any(|own| is_larger(&own) && (are_half_behind() || fill() || is_apart(&own)));
+            // Of two models whose pages are as large, no number tells.
+            let is_sure = || is_most() || is_apart(&layers);
+            if is_of_layers || (is_larger(&layers) && are_behind() && is_sure()) {
+                found.insert(group.0);
+            }
+        }
+        found
     }
 
     /// Rows of large blocks that fill memory which was reserved for something else, and released. A model that was moved to the device lies
@@ -130,11 +149,38 @@ fn younger(group: Group<'_>, other: Group<'_>) -> usize {
     group.1.len() - group.1.partition_point(|&at| at <= last)
 }
 
-/// Whether there are as many blocks of a size as layers, or two for each: a layer has up to four matrices of one size.
-fn is_one_for_each(group: Group<'_>, layers: &[Group<'_>]) -> bool {
+/// The matrices of the layers of which there are as many as blocks of a size, or half as many. Of two models, each has its own.
+fn one_for_each<'a>(group: Group<'_>, layers: &[Group<'a>]) -> impl Iterator<Item = Vec<Group<'a>>> {
+    /// Matrices of one size in a layer.
+    const MOST: usize = 4;
+    /// The same, where an encoder and a decoder have a layer for each block: the decoder's have two attentions.
+    const MOST_OF_BOTH: usize = 8;
     let count = group.1.len();
-    let fits = |of_layers: usize| count == 2 * of_layers || (1..=4).any(|matrices| of_layers == matrices * count);
-    count >= MIN_FROZEN && layers.iter().filter(|layer| fits(layer.1.len())).count() >= MIN_SIZES
+    let half = count.is_multiple_of(2).then_some((count / 2, MOST));
+    let numbers = [Some((count, MOST)), half, Some((count, MOST_OF_BOTH))].into_iter().flatten();
+    let own = numbers.map(move |(number, most)| -> Vec<Group<'a>> {
+        let is_own = |layer: &&Group<'_>| (1..=most).any(|matrices| layer.1.len() == matrices * number);
+        layers.iter().filter(is_own).copied().collect()
+    });
+    own.filter(move |own| count >= MIN_FROZEN && own.len() >= MIN_SIZES)
+}
+
+/// Whether nearly all blocks of a size lie in segments without layers, though both are small enough to share segments: a matrix of each
+/// layer would lie beside the others of its layer.
+fn lies_apart(size_bytes: u64, layers: &[u64], held: &[Held], regions: &[Region]) -> bool {
+    let shares = |size: u64| (LARGE + 1..MIN_LARGE_BYTES).contains(&size);
+    if !shares(size_bytes) || !layers.iter().any(|&layer| shares(layer)) {
+        return false;
+    }
+    let (mut apart, mut beside) = (0, 0);
+    for region in regions {
+        let first = held.partition_point(|block| block.address < region.address);
+        let end = held.partition_point(|block| block.address < region.address.saturating_add(region.total_bytes));
+        let blocks = held[first..end].iter().filter(|block| block.size_bytes == size_bytes).count();
+        let has_layers = held[first..end].iter().any(|block| layers.contains(&block.size_bytes));
+        *(if has_layers { &mut beside } else { &mut apart }) += blocks;
+    }
+    apart >= MIN_FROZEN && apart >= beside * 3
 }
 
 /// Whether blocks of a size fill what layers left of the driver's chunks, never the reverse, and most have chunks without layers: a matrix
@@ -205,10 +251,34 @@ mod tests {
             let pages = (99 << 20, places[&(99 << 20)].as_slice());
             let layers = layers(&repeated(&places)).unwrap();
             assert!(layers.iter().all(|&layer| is_behind(pages, layer) && !is_behind(layer, pages)));
-            is_one_for_each(pages, &layers)
+            one_for_each(pages, &layers).next().is_some()
         };
         assert_eq!([6, 12].map(count), [true; 2]);
         assert_eq!([1, 2, 4, 5, 7, 24].map(count), [false; 6]);
+    }
+
+    #[test]
+    fn pages_share_no_segment_with_layers() {
+        /// Segments of 20 MiB, each with blocks of so many MiB, and whether those of 6 MiB lie apart from the layers' of 1.5 and 4 MiB.
+        fn lies(segments: &[&[u64]]) -> bool {
+            const HALF: u64 = 1 << 19;
+            let regions: Vec<Region> = (0..segments.len() as u64)
+                .map(|at| Region { address: at << 25, total_bytes: 20 << 20, is_expandable: false })
+                .collect();
+            let mut held = Vec::new();
+            for (region, sizes) in regions.iter().zip(segments) {
+                let mut address = region.address;
+                for size_bytes in sizes.iter().map(|size| size * HALF) {
+                    held.push(Held { row: 0, address, size_bytes, block_bytes: size_bytes });
+                    address += size_bytes;
+                }
+            }
+            lies_apart(12 * HALF, &[3 * HALF, 8 * HALF], &held, &regions)
+        }
+        let layers: [&[u64]; 2] = [&[3, 3, 8, 3, 3, 8], &[8, 3, 3, 8, 3, 3]];
+        assert!(lies(&[layers[0], layers[1], &[12; 3], &[12; 3]]));
+        assert!(lies(&[layers[0], &[3, 8, 12], &[12; 3], &[12; 3]]), "one fills what the layers left");
+        assert!(!lies(&[&[3, 8, 12], &[3, 8, 12], &[3, 8, 12], &[3, 8, 12]]), "one of each layer");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use highwater_snapshot::StackId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Known, LARGE, NUMBER, Pairing, WORKSPACES, alloc};
+use super::{Known, LARGE, MIN_LEFT, NUMBER, Pairing, WORKSPACES, alloc};
 use crate::category::case::BEHIND_OUTPUT;
 use crate::category::origin::Origin;
 use crate::lifetime::Lifetime;
@@ -13,6 +13,21 @@ const MIN_BLOCKS: usize = 4;
 
 /// Lines of modules that make what the program collects; a graph that is kept has more.
 pub(super) const MOST_OUTPUTS: usize = 2;
+
+impl<T> Known<'_, T> {
+    /// Of blocks of one size from one place, those that are made together, before any of them is freed. Allocations between two calls of the
+    /// model belong together, as do those for each layer. One tensor from each call is no cache.
+    fn made_together(&self, rows: &[usize]) -> impl Iterator<Item = usize> {
+        let alloc = |row: usize| alloc(&self.lifetimes.rows[row]);
+        let is_together =
+            move |&a: &usize, &b: &usize| self.course.modules_between(alloc(a), alloc(b)) <= BEHIND_OUTPUT;
+        let are_there = move |rows: &&[usize]| {
+            let freed = rows.iter().map(|&row| self.course.freed(&self.lifetimes.rows[row])).min();
+            rows.len() >= MIN_BLOCKS && rows.last().map(|&row| alloc(row)) < freed
+        };
+        rows.chunk_by(is_together).filter(are_there).flatten().copied()
+    }
+}
 
 impl Pairing {
     /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
@@ -84,17 +99,8 @@ impl Pairing {
             let is_cache = |place: &StackId| outlived.get(place).is_some_and(|&count| count > 1);
             self.kept_by_calls.extend(kept_rows.iter().filter(|(_, place)| is_cache(place)).map(|&(row, _)| row));
         }
-        // Allocations between two calls of the model belong together, as do those for each layer. One tensor from each call is no cache.
-        let is_together = |&a: &usize, &b: &usize| {
-            let [a, b] = [a, b].map(|row| alloc(&known.lifetimes.rows[row]));
-            course.modules_between(a, b) <= BEHIND_OUTPUT
-        };
         for rows in by_place.values() {
-            let last = |rows: &[usize]| rows.last().map(|&row| alloc(&known.lifetimes.rows[row]));
-            let freed = |rows: &[usize]| rows.iter().map(|&row| course.freed(&known.lifetimes.rows[row])).min();
-            let are_there = |rows: &&[usize]| rows.len() >= MIN_BLOCKS && last(rows) < freed(rows);
-            let together = rows.chunk_by(is_together).filter(are_there);
-            self.caches.extend(together.flatten().copied());
+            self.caches.extend(known.made_together(rows));
         }
         if !trains {
             self.find_beside_model(known, by_place.values().flatten().copied());
@@ -195,6 +201,32 @@ impl Pairing {
             for series in calls.chunk_by(grows).filter(|series| series.len() >= MIN_CALLS) {
                 self.growing.extend(series.iter().copied().flatten().map(|row| row.1));
             }
+        }
+    }
+
+    /// Where backward passes were recorded, too: blocks of one size that the program makes at one line for several calls of the model, which
+    /// save nothing, and frees before the next pass: keys and values of what a program generates to learn from.
+    pub(super) fn find_filled<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        let course = known.course;
+        if course.passes.is_empty() || known.is_bare {
+            return;
+        }
+        let mut by_line: FxHashMap<(StackId, u64), Vec<usize>> = FxHashMap::default();
+        let rows = known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording);
+        for (row, lifetime) in rows.filter(|(_, lifetime)| lifetime.requested_bytes >= MIN_LEFT) {
+            let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
+            let precedes_pass = course.pass_after(alloc).is_some_and(|pass| freed <= pass.start);
+            if (known.told)(row) == Origin::Program
+                && precedes_pass
+                && course.meets_calls(alloc, freed)
+                && self.saved_between(alloc, freed) == 0
+            {
+                let line = (known.stacks.place(lifetime.stack), lifetime.requested_bytes);
+                by_line.entry(line).or_default().push(row);
+            }
+        }
+        for rows in by_line.values() {
+            self.caches.extend(known.made_together(rows));
         }
     }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OF_AMD, OfSize, Pairing, WORKSPACES};
-use crate::category::ages::{ages, has_hole};
+use crate::category::ages::{ages, ages_by_chunks, has_hole};
 use crate::category::before::{self, Held, Region};
+use crate::category::kept::{self, Halved};
 use crate::category::origin::Origin;
 use crate::category::rehearsal::{Rehearsed, Role};
+use crate::category::rows;
 use crate::category::runs::Longest;
-use crate::category::{kept, rows};
 use crate::lifetime::Lifetime;
 
 impl Pairing {
@@ -39,13 +40,23 @@ impl Pairing {
         for block in &held {
             *there.entry(block.size_bytes).or_default() += 1;
         }
-        let kept = known.kept(&there);
+        let mut kept = known.kept(&there);
         let made = |size: u64| known.of_size.get(&size).map_or(0, |of| of.gradients);
         let tables = known.tables(&there, |size| {
             made(size) == 0 && kept.count(size) == 0 && !WORKSPACES.contains(&size) && !known.is_left(size)
         });
         let joined = known.joined(&there, self.gradient_bytes);
-        let gradients = |size: u64| made(size).max(kept.count(size)).max(tables.count(size)).max(joined.count(size));
+        let halved = match known.memory.keeps {
+            Keeps::Told { least, most } => Halved::new(&there, made, least..=most),
+            Keeps::Several | Keeps::Untold => None,
+        };
+        if let Some(halved) = &halved {
+            kept = halved.kept();
+        }
+        let gradients = |size: u64| match &halved {
+            Some(halved) => made(size) + halved.count(size),
+            None => made(size).max(kept.count(size)).max(tables.count(size)).max(joined.count(size)),
+        };
         // Sizes that the optimizer works in tell best, where it makes any.
         let is_stepped = |size: u64| known.of_size.get(&size).is_some_and(|of| of.stepped > 0);
         let mut telling = there.clone();
@@ -76,6 +87,9 @@ impl Pairing {
         };
         // Blocks of a size that are no parameters: the optimizer's, and gradients that stay.
         let others = |size: u64, count: usize, states: usize| {
+            if let Some(halved) = &halved {
+                return states * made(size) + halved.count(size);
+            }
             let gradients = gradients(size);
             match count.checked_div(made(size)) {
                 None if tables.count(size) > 0 => tables.states * gradients,
@@ -106,6 +120,12 @@ impl Pairing {
         let (wanted, Rehearsed { roles, .. }) = match known.memory.keeps {
             // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
             // lie as one of the two.
+            // What was converted on the device lies where the conversion left room, so age alone tells.
+            _ if halved.is_some() => {
+                let wanted = wanted(states);
+                let roles = roles_by_age(&held, &known.memory.regions, &wanted, &kept.counts);
+                (wanted, Rehearsed { bytes: 0, roles })
+            }
             Keeps::Told { least, .. } if (1..states).contains(&least) && kept.states.is_none() => {
                 let (by_count, with_copies) = (wanted(states), wanted(least));
                 let (of_count, of_copies) = (rehearsed(&by_count), rehearsed(&with_copies));
@@ -168,10 +188,7 @@ impl Pairing {
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
         let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
-        if let Some(rows) = rows::row_bytes(&unpaired_sizes, &trained) {
-            let of_data = unpaired_blocks().filter(|block| block.size_bytes.is_multiple_of(rows));
-            self.data.extend(of_data.map(|block| block.row));
-        }
+        let rows_of_data = rows::row_bytes(&unpaired_sizes, &trained);
         // A set may have a tensor as large as a workspace on another vendor's devices.
         let is_of_none = |size: u64| is_unpaired(size) || (gradients(size) == 0 && OF_AMD.contains(&size));
         let of_none = || held.iter().filter(|b| is_of_none(b.size_bytes) && !is_leaked(b.size_bytes));
@@ -179,7 +196,17 @@ impl Pairing {
         // Weaker evidence holds where it explains all that no gradient pairs with: of a frozen model something is as many times larger, too.
         let may_be = |size: u64| picked.sizes.contains(&size) || picked.perhaps.contains(&size);
         let are_explained = unpaired_blocks().all(|block| block.size_bytes <= LARGE || may_be(block.size_bytes));
-        let is_data = |size: u64| picked.sizes.contains(&size) || (are_explained && picked.perhaps.contains(&size));
+        // A round number of rows is shared by tables, too, unless the program picks from the tensors or layers make as many rows.
+        let (mut is_round, mut has_rows) = (false, FxHashSet::default());
+        if let Some(rows) = rows_of_data {
+            is_round = rows::is_round(rows) && !known.makes_rows(rows);
+            has_rows.extend(unpaired_sizes.iter().copied().filter(|size| size.is_multiple_of(rows)));
+        }
+        let has_rows_alone = |size: u64| is_round && has_rows.contains(&size) && !may_be(size);
+        let is_data = |size: u64| {
+            let has_rows = has_rows.contains(&size) && !has_rows_alone(size);
+            has_rows || picked.sizes.contains(&size) || (are_explained && picked.perhaps.contains(&size))
+        };
         self.data.extend(of_none().filter(|block| is_data(block.size_bytes)).map(|block| block.row));
         // What no gradient pairs with is frozen or a buffer, if it was there as early as the others, or of layers.
         let may_be_frozen = |block: &Held, is_fresh: bool| {
@@ -201,6 +228,9 @@ impl Pairing {
             }
             if gradients(block.size_bytes) > 0 && may_be_replaced(block.size_bytes) {
                 self.in_doubt.insert(block.row);
+            }
+            if has_rows_alone(block.size_bytes) {
+                continue;
             }
             if is_of_optimizer(block.size_bytes) {
                 self.states.insert(block.row);
@@ -289,6 +319,20 @@ impl Pairing {
     }
 }
 
+impl<T: Fn(usize) -> Origin> Known<'_, T> {
+    /// Whether modules make several blocks with so many rows: a whole set of data goes through them at once.
+    fn makes_rows(&self, row_bytes: u64) -> bool {
+        /// Fewer may be chance.
+        const MIN: usize = 3;
+        let rows = self.lifetimes.rows.iter().enumerate().skip(self.lifetimes.before_recording);
+        let made = rows.filter(|&(row, lifetime)| {
+            let size = lifetime.requested_bytes;
+            size > 0 && size.is_multiple_of(row_bytes) && (self.told)(row) == Origin::Module
+        });
+        made.take(MIN).count() == MIN
+    }
+}
+
 /// Which blocks are parameters, by index, where the optimizer has made its state right behind them: of each size the oldest, as the
 /// addresses tell.
 fn oldest(held: &[Held], regions: &[Region], wanted: &FxHashMap<u64, usize>) -> FxHashMap<usize, bool> {
@@ -301,6 +345,37 @@ fn oldest(held: &[Held], regions: &[Region], wanted: &FxHashMap<u64, usize>) -> 
         Some((index, is_parameter))
     });
     of.collect()
+}
+
+/// What blocks are that were made in turns, by index: of each size so many parameters, then so many gradients that stay, then state. Of two
+/// orders of the segments the one counts in which they take turns less often.
+fn roles_by_age(
+    held: &[Held],
+    regions: &[Region],
+    parameters: &FxHashMap<u64, usize>,
+    gradients: &FxHashMap<u64, usize>,
+) -> FxHashMap<usize, Role> {
+    let by_chunks = |regions: &[Region]| ages_by_chunks(regions).unwrap_or_else(|| ages(regions));
+    let found = [false, true].map(|is_by_chunks| {
+        let order = if is_by_chunks { by_chunks } else { ages };
+        let (mut parameters, mut gradients) = (parameters.clone(), gradients.clone());
+        let role = |block: &Held| {
+            let of = parameters.get_mut(&block.size_bytes)?;
+            let left = [(of, Role::Parameter), (gradients.entry(block.size_bytes).or_default(), Role::Gradient)];
+            let next = left.into_iter().find(|(count, _)| **count > 0);
+            let role = next.map_or(Role::State, |(count, role)| {
+                *count -= 1;
+                role
+            });
+            let index = held.binary_search_by_key(&block.address, |block| block.address).ok()?;
+            Some((index, role))
+        };
+        let roles: Vec<(usize, Role)> = before::by_age(held, regions, order).filter_map(role).collect();
+        let turns = roles.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+        (turns, roles)
+    });
+    let found = found.into_iter().min_by_key(|(turns, _)| *turns);
+    found.map_or_else(FxHashMap::default, |(_, roles)| roles.into_iter().collect())
 }
 
 /// Sizes of a half or a quarter of those of nearly all trained parameters, of each as many blocks or a multiple: an optimizer that is not

@@ -189,29 +189,35 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         let reversed = self.orders.iter().map(|order| order.iter().rev().copied().collect::<Vec<u64>>());
         let of_gradients: Vec<Vec<u64>> =
             reversed.map(|order| order.into_iter().filter(|size| parameters.contains_key(size)).collect()).collect();
-        let mut bases: Vec<Vec<u64>> = Vec::new();
+        // Each of several models, in the order in which they may have been made.
+        let mut bases: Vec<Vec<&[u64]>> = Vec::new();
         for several in [modules, &of_gradients] {
-            bases.extend(several.iter().cloned());
+            bases.extend(several.iter().map(|model| vec![model.as_slice()]));
             if (2..=MOST_MODELS).contains(&several.len()) {
-                bases.extend(
-                    permutations(several.len())
-                        .into_iter()
-                        .map(|order| order.into_iter().flat_map(|model| several[model].iter().copied()).collect()),
-                );
+                let of = |order: Vec<usize>| order.into_iter().map(|model| several[model].as_slice()).collect();
+                bases.extend(permutations(several.len()).into_iter().map(of));
             }
         }
         let mut orders: Vec<Order> = Vec::new();
-        for base in bases {
-            let copied = left(&base, parameters);
+        for models in bases {
+            let base = models.concat();
+            let copies = Copies::new(&models, parameters);
+            let mut add = |moved: Vec<u64>| {
+                if orders.len() < MOST_ORDERS && orders.iter().all(|order| order.moved != moved) {
+                    orders.push(Order { parameters: base.clone(), moved });
+                }
+            };
+            if let Some(each) = &copies.behind_each {
+                let each = attention_moved(each);
+                add([lead, &each].concat());
+                add([&each, lead].concat());
+            }
             for moved in as_moved(base.clone()) {
                 for moved in [attention_moved(&moved), moved] {
-                    let copied_moved = attention_moved(&copied);
+                    let copied_moved = attention_moved(&copies.behind_all);
                     let models: [&[u64]; 3] = [lead, &copied_moved, &moved];
                     for order in [[2, 1, 0], [0, 2, 1], [0, 1, 2], [1, 2, 0]] {
-                        let moved = order.map(|model| models[model]).concat();
-                        if orders.len() < MOST_ORDERS && orders.iter().all(|order| order.moved != moved) {
-                            orders.push(Order { parameters: base.clone(), moved });
-                        }
+                        add(order.map(|model| models[model]).concat());
                     }
                 }
             }
@@ -220,23 +226,47 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
     }
 }
 
-/// The parameters that an order does not have, in its order: of copies, such as averages, and of frozen layers.
-fn left(order: &[u64], parameters: &FxHashMap<u64, usize>) -> Vec<u64> {
-    let mut counts = parameters.clone();
-    let mut take = |size: &u64| match counts.get_mut(size) {
-        Some(count) if *count > 0 => {
-            *count -= 1;
-            true
+/// The parameters that some models do not have: of copies, such as targets and averages, and of frozen layers.
+struct Copies {
+    /// Copies of whole models, in the order of these, then the others in the models' order.
+    behind_all: Vec<u64>,
+    /// The models, each with its copy behind it, if the copies are of whole models and there are several models.
+    behind_each: Option<Vec<u64>>,
+}
+
+impl Copies {
+    fn new(models: &[&[u64]], parameters: &FxHashMap<u64, usize>) -> Self {
+        let mut counts = parameters.clone();
+        for size in models.iter().copied().flatten() {
+            take(&mut counts, *size);
         }
-        _ => false,
-    };
-    for size in order {
-        take(size);
+        let (mut copied, mut each): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
+        for model in models {
+            each.extend(*model);
+            let mut without = counts.clone();
+            if models.len() > 1 && model.iter().all(|&size| take(&mut without, size)) {
+                counts = without;
+                copied.extend(*model);
+                each.extend(*model);
+            }
+        }
+        let is_whole = !copied.is_empty() && counts.values().all(|&count| count == 0);
+        copied.extend(left(&models.concat(), counts));
+        Self { behind_all: copied, behind_each: is_whole.then_some(each) }
     }
+}
+
+/// Takes one of a size, if one is left.
+fn take(counts: &mut FxHashMap<u64, usize>, size_bytes: u64) -> bool {
+    counts.get_mut(&size_bytes).filter(|count| **count > 0).map(|count| *count -= 1).is_some()
+}
+
+/// What is left of some sizes, in the order of a model, over and over.
+fn left(order: &[u64], mut counts: FxHashMap<u64, usize>) -> Vec<u64> {
     let mut left: Vec<u64> = Vec::new();
     loop {
         let before = left.len();
-        left.extend(order.iter().copied().filter(|size| take(size)));
+        left.extend(order.iter().copied().filter(|&size| take(&mut counts, size)));
         if left.len() == before {
             return left;
         }
@@ -285,9 +315,23 @@ mod tests {
 
     #[test]
     fn copies_and_frozen_layers_follow_in_the_order_of_the_trained_ones() {
-        let counts = [(5, 3), (7, 2), (9, 1)].into_iter().collect();
-        assert_eq!(left(&[9, 5, 7], &counts), [5, 7, 5]);
-        assert_eq!(left(&[9, 5, 7, 5, 5, 7], &counts), [0; 0]);
+        let counts: FxHashMap<u64, usize> = [(5, 3), (7, 2), (9, 1)].into_iter().collect();
+        let behind_all = |model: &[u64]| Copies::new(&[model], &counts).behind_all;
+        assert_eq!(behind_all(&[9, 5, 7]), [5, 7, 5]);
+        assert_eq!(behind_all(&[9, 5, 7, 5, 5, 7]), [0; 0]);
+    }
+
+    #[test]
+    fn of_several_models_some_are_copied_as_a_whole() {
+        let (actor, critic): (&[u64], &[u64]) = (&[5, 7], &[9, 7]);
+        let counts: FxHashMap<u64, usize> = [(5, 1), (7, 3), (9, 2)].into_iter().collect();
+        let copies = Copies::new(&[actor, critic], &counts);
+        assert_eq!(copies.behind_all, [9, 7], "and not 7, 9");
+        assert_eq!(copies.behind_each, Some(vec![5, 7, 9, 7, 9, 7]));
+        let counts: FxHashMap<u64, usize> = [(5, 2), (7, 4), (9, 2)].into_iter().collect();
+        assert_eq!(Copies::new(&[actor, critic], &counts).behind_each, Some(vec![5, 7, 5, 7, 9, 7, 9, 7]));
+        let counts: FxHashMap<u64, usize> = [(5, 1), (7, 3), (9, 1)].into_iter().collect();
+        assert_eq!(Copies::new(&[actor, critic], &counts).behind_each, None, "a frozen layer");
     }
 
     #[test]

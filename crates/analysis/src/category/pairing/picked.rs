@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 
-use super::{Known, gcd};
+use super::{Known, LARGE, gcd};
 use crate::category::origin::Origin;
 use crate::category::rows::has_special_factor;
 
@@ -100,13 +100,16 @@ impl Picks {
         let sets = found(&is_set);
         let mut perhaps = FxHashSet::default();
         if self.by_operator {
+            // Small blocks alone are as many times larger than something by chance.
+            let has_large = |tensors: &BTreeSet<u64>| tensors.last().is_some_and(|&size| size > LARGE);
             let are_several =
                 |tensors: &BTreeSet<u64>| tensors.iter().map(|size| sizes[size]).sum::<usize>() >= MIN_TENSORS;
             perhaps = found(&|times, tensors| {
-                tensors.len() >= MIN_TENSORS || (has_special_factor(times) && are_several(tensors))
+                let is_told = tensors.len() >= MIN_TENSORS || (has_special_factor(times) && are_several(tensors));
+                is_told && has_large(tensors)
             });
             if !(sets.is_empty() && perhaps.is_empty()) {
-                perhaps.extend(found(&|times, _| has_special_factor(times)));
+                perhaps.extend(found(&|times, tensors| has_special_factor(times) && has_large(tensors)));
             }
             perhaps.retain(|size| !sets.contains(size));
         }
@@ -162,6 +165,15 @@ mod tests {
         let found = picks(&[1500 * 12], true).sets([rows * 12, rows * 12, rows * 12, rows * 8]);
         assert!(found.sizes.is_empty());
         assert_eq!(sorted(&found.perhaps), [rows * 8, rows * 12]);
+    }
+
+    #[test]
+    fn small_blocks_alone_are_no_data() {
+        let layer = [800 * 844, 600 * 80];
+        assert_eq!(picks(&[844, 60], true).sets(layer), Sets::default());
+        let features = 80_000 * 844;
+        let found = picks(&[768 * 844, 768 * 4], true).sets([features, 80_000 * 4]);
+        assert_eq!(sorted(&found.sizes), [80_000 * 4, features]);
     }
 
     #[test]
