@@ -45,6 +45,11 @@ fn network(descriptor: usize) -> Option<Network> {
     lock(&NETWORKS).get(&descriptor).copied()
 }
 
+/// Where the next piece of scratch memory begins.
+const fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(32)
+}
+
 /// A matrix within the weights, counted in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
@@ -128,27 +133,33 @@ impl Network {
         }
         kept.push(between * self.hidden);
         let step = data.steps * self.directions * element_size(self.kind);
-        let kept: usize = kept.iter().map(|numbers| (step * numbers).next_multiple_of(32)).sum();
+        let kept: usize = kept.iter().map(|numbers| aligned(step * numbers)).sum();
         // A bit for each value that may be dropped, of padding too, which both directions see.
         let seen = (data.batch * data.longest * self.directions * self.projected).div_ceil(8);
-        let dropped = if self.dropout { between * self.directions * seen.next_multiple_of(32) } else { 0 };
+        let dropped = if self.dropout { between * self.directions * aligned(seen) } else { 0 };
         kept + dropped + 256
     }
 
     /// The larger of what a forward and a backward pass want, in training; else of a forward pass.
     ///
     /// # Source
-    /// Within 520 bytes for the networks of [`Self::reserve_bytes`], on an H200.
+    /// The networks of [`Self::reserve_bytes`], on an H200: equal for nine of ten, and within 300 bytes for all.
     fn workspace_bytes(&self, data: Sequences, is_training: bool) -> usize {
         let layers = self.layers * self.directions;
         let matrices: usize = (0..layers).map(|layer| self.matrices(layer)).sum();
         // Packed copies of padded sequences that come and go, and of the states that are handed over.
         let states = if self.mode == LSTM { 2 * (self.hidden + self.projected) } else { 2 * self.hidden };
-        let copied = data.steps * (data.width + self.directions * self.projected) + layers * data.batch * states;
-        let (copied, lengths) = if data.packed { (0, 0) } else { (copied, 8 * data.batch) };
-        let forward = self.forward_numbers(data) + copied;
-        let numbers = if is_training { forward.max(self.backward_numbers(data) + 2 * copied) } else { forward };
-        (layers << 23) + (matrices + numbers) * element_size(self.kind) + lengths + 256
+        let packed =
+            [data.steps * data.width, data.steps * self.directions * self.projected, layers * data.batch * states];
+        let (copied, lengths) = if data.packed { (0, 0) } else { (self.bytes(&packed), aligned(8 * data.batch)) };
+        let forward = self.forward_bytes(data) + copied;
+        let pass = if is_training { forward.max(self.backward_bytes(data) + 2 * copied) } else { forward };
+        (layers << 23) + self.bytes(&[matrices]) + pass + lengths + 256
+    }
+
+    /// Bytes of several pieces of so many numbers each.
+    fn bytes(&self, pieces: &[usize]) -> usize {
+        pieces.iter().map(|numbers| aligned(numbers * element_size(self.kind))).sum()
     }
 
     /// Whether the weights stay on the multiprocessors for all steps.
@@ -156,7 +167,7 @@ impl Network {
         matches!(self.algorithm, PERSISTENT | PERSISTENT_OF_FEW) && self.kind != BFLOAT16
     }
 
-    fn forward_numbers(&self, data: Sequences) -> usize {
+    fn forward_bytes(&self, data: Sequences) -> usize {
         // Hidden states for each step, and for each sequence and layer.
         let (of_step, of_sequence) = match (self.is_persistent(), self.mode, self.directions) {
             (false, LSTM, 1) => (4, 6),
@@ -176,11 +187,11 @@ impl Network {
         let is_in_pieces = self.directions == 1 && !self.is_persistent();
         let at_once = if is_in_pieces { data.steps.min(256 * data.batch) } else { data.steps };
         let dropped = if self.dropout && self.directions == 1 { data.steps } else { 0 };
-        let states = of_step * at_once + of_sequence * self.layers * data.batch + dropped + self.projections(data);
-        self.hidden * states
+        let states = [of_step * at_once, of_sequence * self.layers * data.batch, dropped, self.projections(data)];
+        self.bytes(&states.map(|states| self.hidden * states))
     }
 
-    fn backward_numbers(&self, data: Sequences) -> usize {
+    fn backward_bytes(&self, data: Sequences) -> usize {
         let of_sequence = match (self.is_persistent(), self.mode, self.directions) {
             (false, LSTM, 1) => 3,
             (false, _, 1) => 1,
@@ -195,18 +206,20 @@ impl Network {
             self.directions * data.steps * self.layers.min(2)
         };
         let inputs = data.steps * data.width.max(self.hidden) * if self.directions == 1 { 1 } else { 4 };
-        let mut states = between_layers + of_sequence * self.layers * data.batch + self.projections(data);
-        if self.is_persistent() {
-            let gates = match self.mode {
-                LSTM => 4,
-                GRU => 6,
-                _ => 1,
-            };
-            let of_weights = 8 * data.steps;
-            states += gates * data.steps
-                + if self.algorithm == PERSISTENT { of_weights.max(2432 + data.batch) } else { of_weights };
-        }
-        self.hidden * states + inputs
+        let of_weights = match self.algorithm {
+            _ if !self.is_persistent() => 0,
+            PERSISTENT => (8 * data.steps).max(2432 + data.batch),
+            _ => 8 * data.steps,
+        };
+        let of_gates = match self.mode {
+            _ if !self.is_persistent() => 0,
+            LSTM => 4 * data.steps,
+            GRU => 6 * data.steps,
+            _ => data.steps,
+        };
+        let of_sequences = of_sequence * self.layers * data.batch;
+        let states = [between_layers, of_sequences, self.projections(data), of_gates, of_weights];
+        self.bytes(&states.map(|states| self.hidden * states)) + self.bytes(&[inputs])
     }
 
     /// Steps of all sequences whose gradients are on their way from one layer to the next: layers follow each other closely.
@@ -328,7 +341,7 @@ mod tests {
     #[test]
     fn memory_is_as_cudnn_asks_for_it() {
         let table = std::fs::read_to_string(highwater_testkit::testdata("workspaces/recurrent.csv")).unwrap();
-        let mut rows = 0;
+        let (mut rows, mut equal) = (0, 0);
         for line in table.lines().skip(1) {
             let numbers: Vec<usize> = line.split(',').map(|number| number.parse().unwrap()).collect();
             let [algorithm, mode, kind, layers, directions, input, hidden, projected, dropout, packed, rest @ ..] =
@@ -348,12 +361,17 @@ mod tests {
             };
             let data = Sequences { steps, width: *input, batch, longest, packed: *packed == 1 };
             assert_eq!(network.reserve_bytes(data), reserve, "{line}");
-            let near = |bytes: usize, measured: usize| bytes.abs_diff(measured) <= 520;
-            assert!(near(network.workspace_bytes(data, false), inference), "{line}");
-            assert!(near(network.workspace_bytes(data, true), training), "{line}");
-            rows += 1;
+            let near = |bytes: usize, measured: usize| bytes.abs_diff(measured) <= 300;
+            let (of_inference, of_training) =
+                (network.workspace_bytes(data, false), network.workspace_bytes(data, true));
+            assert!(
+                near(of_inference, inference) && near(of_training, training),
+                "{line}: {of_inference}, {of_training}"
+            );
+            equal += usize::from(of_inference == inference) + usize::from(of_training == training);
+            rows += 2;
         }
-        assert!(rows > 300, "{rows}");
+        assert!(rows > 800 && equal * 10 > rows * 9, "{equal} of {rows} are equal");
     }
 
     #[test]
