@@ -3,7 +3,7 @@
 An input passes if every command that is tried on it
   * ends by itself, within --wall seconds, with status 0, 1 or 2, and never says "panicked";
   * says something on standard error with status 2, and on standard output with status 0 or 1;
-  * holds less memory than 32 MiB and 30 times the bytes that it has to read, decompressed;
+  * holds less memory than the program that does nothing, 20 MiB and 30 times the bytes that it has to read, decompressed;
   * writes no control characters and no change of writing direction to text and Markdown, strict JSON, CSV with rows of one length,
     and pickles that load.
 Every failure is printed as it is found, with the file that makes it again. The last line is "N passed, M failed". The status is 1 if

@@ -87,7 +87,7 @@ def outputs(check, _count):
         with os.fdopen(closed, "wb") as gone, open("/dev/full", "wb") as full:
             for name, out, statuses in (("closed", gone, (0, 1, 2)), ("full", full, (2,))):
                 ran = judge.run([check.binary, *words], check.wall, check.work, out=out)
-                wrong = list(judge.faults(ran, len(plain) + 8 * MIB, "other", may_be_quiet=True))
+                wrong = list(judge.faults(ran, len(plain) + 8 * MIB, "other", True, check.idle_kib))
                 if ran.status not in statuses:
                     wrong.append(f"status {ran.status} with a {name} output")
                 check.verdict("outputs", f"{name}-{'-'.join([words[0], *words[2:]])}", plain, [(fault, words) for fault in wrong])

@@ -13,8 +13,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Memory that a run may hold: this much, the pages of an unoptimised program among it, and a multiple of the bytes that it has to read.
-BASE_KIB = 32 << 10
+# Memory that a run may hold beyond what the program holds that does nothing: an unoptimised one has many more pages. And a multiple of
+# the bytes that it has to read.
+ROOM_KIB = 20 << 10
 MULTIPLE = 30
 # Characters that change a terminal or the direction of writing.
 UNSAFE = {chr(code) for code in [*range(32), 0x7F, *range(0x80, 0xA0)]} - {"\n"}
@@ -104,8 +105,8 @@ def unreadable(out, kind):
     return None
 
 
-def faults(ran, read_bytes, kind, may_be_quiet):
-    """Yields what is wrong with a run whose output is of this kind."""
+def faults(ran, read_bytes, kind, may_be_quiet, idle_kib):
+    """Yields what is wrong with a run whose output is of this kind, of a program that holds `idle_kib` when it does nothing."""
     if ran.status is None:
         yield f"a hang: stopped after {ran.seconds:.0f} s"
         return
@@ -120,7 +121,7 @@ def faults(ran, read_bytes, kind, may_be_quiet):
         yield "status 2 without a word"
     if ran.status in (0, 1) and not ran.out.strip() and not may_be_quiet:
         yield f"status {ran.status} without output"
-    limit = BASE_KIB + MULTIPLE * read_bytes // 1024
+    limit = idle_kib + ROOM_KIB + MULTIPLE * read_bytes // 1024
     if ran.kib > limit:
         yield f"{ran.kib} KiB of memory for {read_bytes} bytes, limit {limit}"
     if unsafe := UNSAFE & set(said):
@@ -150,6 +151,9 @@ class Check:
     accepted: dict = field(default_factory=dict)
     cut_short: bool = False
 
+    def __post_init__(self):
+        self.idle_kib = run([self.binary, "--version"], self.wall).kib
+
     def numbers(self, count):
         """Counts the inputs of a group that is drawn, as long as there is time."""
         for number in range(count):
@@ -177,7 +181,7 @@ class Check:
             self.accepted[group] = self.accepted.get(group, 0) + (ran.status in (0, 1))
             # The folded stacks and the rows of a snapshot without allocations are empty files.
             may_be_quiet = kind in ("folded", "csv", "jsonl") or "--to" in words
-            wrong += [(fault, words) for fault in faults(ran, read_bytes, kind, may_be_quiet)]
+            wrong += [(fault, words) for fault in faults(ran, read_bytes, kind, may_be_quiet, self.idle_kib)]
         self.verdict(group, name, data, wrong)
 
     def verdict(self, group, name, data, wrong):
