@@ -233,6 +233,9 @@ assert graphs[torch.randn(100, device='cuda').argsort()[:50]].max().item() == 9
 # Of numbers that are drawn evenly, as many are below a limit as chance has there.
 hidden = torch.rand(8, 125, device='cuda') < 0.15
 assert 140 <= hidden.nonzero().shape[0] <= 160 and 840 <= torch.ones(8, 125, device='cuda')[~hidden].numel() <= 860
+# Among many others elements are looked for by sorting both.
+for drawn in (torch.randint(0, 9, (40,), device='cuda'), torch.randn(40, device='cuda').argsort()):
+    assert torch.isin(drawn, torch.arange(500).cuda()).shape == (40,) and torch.isin(drawn, torch.arange(3).cuda()).shape == (40,)
 # Standard deviations that nobody knows are ones; those that are known are looked at.
 assert torch.distributions.Normal(torch.zeros(3, device='cuda'), torch.randn(3, device='cuda').exp()).sample().shape == (3,)
 try: torch.normal(torch.zeros(2, device='cuda'), torch.tensor([1.0, -1.0], device='cuda'))
@@ -722,4 +725,23 @@ fn memory_outside_is_that_of_an_h100(programs: &[&str]) {
             assert_eq!(sites(&answer["report"], library), sites(&recorded, library), "{name}: {library}");
         }
     }
+}
+
+/// Every so many operators of PyTorch's own list, from the first on.
+fn operators_run_as_on_the_host(first: usize, step: usize) {
+    let script = format!("FIRST, STEP = {first}, {step}\n{}", include_str!("dryrun_operators.py"));
+    let (status, _, err) = with_torch(&script, &["--assume", "nonzero=full"]);
+    assert_eq!(status, 0, "{err}");
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_operators_run_as_on_the_host() {
+    operators_run_as_on_the_host(0, 8);
+}
+
+#[test]
+#[ignore = "takes a minute, part of `make nightly`; needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn nightly_every_operator_runs_as_on_the_host() {
+    operators_run_as_on_the_host(0, 1);
 }

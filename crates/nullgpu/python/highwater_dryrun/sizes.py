@@ -142,6 +142,15 @@ def unique_consecutive(asked: Asked, tensor: torch.Tensor, *more: Any, **options
     _different(asked, tensor, more[2] if len(more) > 2 else options.get("dim"), torch.unique_consecutive)
 
 
+def isin(asked: Asked, elements: Any, among: Any = None, *, assume_unique: bool = False, **_: Any) -> None:
+    """Whether elements are among others: of many, both are sorted and their different elements counted, the elements' own first."""
+    if not isinstance(elements, torch.Tensor) or not isinstance(among, torch.Tensor) or assume_unique:
+        return
+    if among.numel() >= 10 * elements.numel() ** 0.145:
+        for tensor in (elements, among):
+            _different(asked, tensor, None, torch.unique)
+
+
 def _different(asked: Asked, tensor: torch.Tensor, dim: "int | None", different: Callable[..., torch.Tensor]) -> None:
     value = asked.known(tensor)
     if value is not None:
@@ -279,6 +288,7 @@ RULES: "dict[str, Callable[..., None]]" = {
     "ctc_loss": ctc_loss,
     "index_put": index,
     "index_put_": index,
+    "isin": isin,
     "normal": normal,
     "one_hot": one_hot,
     "repeat_interleave": repeat_interleave,
