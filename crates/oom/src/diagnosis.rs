@@ -323,7 +323,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
         ),
         Cause::TooBig if situation.capacity_bytes.is_none() && situation.held_bytes.is_none() => {
             format!(
-                "the program requested {tried} at once, which few GPUs have in all; the text ends before the other numbers"
+                "the program requested {tried} at once, more than most GPUs have; the text ends before the other numbers"
             )
         }
         Cause::TooBig => {
@@ -342,7 +342,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 _ => format!("{held} was already reserved"),
             };
             let short = if situation.shortage_bytes() == Some(0) {
-                "and of the last free memory the driver gives nothing: the GPU is full".to_owned()
+                "and the driver hands out none of the last free memory: the GPU is full".to_owned()
             } else if situation.is_within_rounding() {
                 format!(
                     "the two amounts are equal within the rounding of the message, so it was at most {missing} short"
