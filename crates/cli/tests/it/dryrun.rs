@@ -238,6 +238,11 @@ for drawn in (torch.randint(0, 9, (40,), device='cuda'), torch.randn(40, device=
     assert torch.isin(drawn, torch.arange(500).cuda()).shape == (40,) and torch.isin(drawn, torch.arange(3).cuda()).shape == (40,)
 # Standard deviations that nobody knows are ones; those that are known are looked at.
 assert torch.distributions.Normal(torch.zeros(3, device='cuda'), torch.randn(3, device='cuda').exp()).sample().shape == (3,)
+# Layers that learn their sizes from the first batch.
+lazy = torch.nn.Sequential(torch.nn.LazyConv2d(8, 3), torch.nn.Flatten(), torch.nn.LazyLinear(4)).cuda()
+assert lazy(torch.randn(2, 3, 8, 8, device='cuda')).shape == (2, 4)
+# Chances that nobody knows sum up to 1, of a single case too.
+torch.distributions.Categorical(torch.randn(1, 4, device='cuda').softmax(1)).sample()
 try: torch.normal(torch.zeros(2, device='cuda'), torch.tensor([1.0, -1.0], device='cuda'))
 except RuntimeError as error: assert 'std >= 0' in str(error), error
 else: raise AssertionError('a negative deviation')

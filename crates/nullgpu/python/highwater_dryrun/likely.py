@@ -35,6 +35,7 @@ _EVENLY = 0.6180339887498949
 """Multiples of the golden ratio lie evenly between 0 and 1, those of each stretch too."""
 _ORDERING = frozenset("lt le gt ge less less_equal greater greater_equal".split())
 _COUNTING = frozenset("any sum count_nonzero".split())
+_CHECKING = frozenset("all is_all_true".split())
 _SORTING = frozenset("sort argsort".split())
 _CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
 _REMAINDERS = frozenset("mod remainder fmod".split())
@@ -164,9 +165,10 @@ class Likely:
             # As many as an index by the mask would find.
             value = self._values.get(tensors[0])
             inputs = {id(tensors[0]): self.mask(tensors[0]) if value is None else value}
-        elif base == "all" and len(tensors) == 1 and tensors[0].numel() == 1:
-            # Whether a single number is sound is asked like this, and it is.
-            return None
+        elif base in _CHECKING and len(tensors) == 1 and tensors[0].numel() == 1:
+            # Whether a single number is sound is asked like this: it is, if nothing speaks against it.
+            value = self._values.get(tensors[0])
+            return [torch.full(results[0].shape, value is None or bool(value.all()))]
         elif base in _COMPARING:
             inputs = self._compared(base, args, kwargs, tensors)
             if base == "eq" and inputs is False:

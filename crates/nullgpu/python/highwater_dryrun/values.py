@@ -12,6 +12,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from highwater_dryrun import compiled, core, exchange, importing, kernels, likely, sizes
@@ -110,6 +111,9 @@ class Values(TorchFunctionMode):
         flatten(args, tensors)
         if kwargs:
             flatten(kwargs.values(), tensors)
+        if any(map(is_lazy, tensors)):
+            # It has no size yet, and refuses whatever asks for one.
+            return func(*args, **kwargs)
         told = self._tell(name, args, kwargs, tensors)
         target = target_of(name, args, kwargs)
         before = version(target) if target is not None and target.is_cuda else None
