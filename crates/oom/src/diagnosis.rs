@@ -342,7 +342,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 _ => format!("{held} was already reserved"),
             };
             let short = if situation.shortage_bytes() == Some(0) {
-                "and the driver hands out none of the last free memory: the GPU is full".to_owned()
+                "and the driver allocates none of the last free memory: the GPU is full".to_owned()
             } else if situation.is_within_rounding() {
                 format!(
                     "the two amounts are equal within the rounding of the message, so it was at most {missing} short"
