@@ -320,7 +320,7 @@ parallel: build
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
-# The dry runs that take longest, of which `make test` has a small case: three minutes.
+# The dry runs that take longest, of which `make test` has a small case: a minute.
 dry-runs: python torch-wheels
 	$(call tests-with-torch,nightly_)
 
