@@ -154,7 +154,7 @@ check: tools formatting
 		$(NPM) run check && $(NPM) test -- --changed $(BASE) --passWithNoTests)
 	$(if $(CHANGED_PACKAGES)$(filter ui/%,$(CHANGED)),,@echo 'check: no crate and no page differs from $(BASE)')
 
-# Every check, the fast ones first. From nothing 20 to 22 minutes on two cores: a minute up to `ui`; then `lints` builds everything,
+# Every check, the fast ones first. From nothing 15 to 21 minutes on two cores: a minute up to `ui`; then `lints` builds everything,
 # which the others use, in seven.
 #
 # Clippy is the compiler of our crates, so that one build is both checked and run: `cargo clippy` would check every dependency apart from

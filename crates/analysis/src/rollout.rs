@@ -84,8 +84,8 @@ impl Rollouts {
 const MIN_CALLS: u64 = 2;
 
 impl Rollouts {
-    /// Those of a model that generates, token by token, what several steps learn from. A training that samples from its model now and then
-    /// looks alike, but its steps are fed something else: here each is fed parts of what is there from the generation to the last step.
+    /// Rollouts of a model that generates text, token by token, from which several steps learn. A training that samples from its model now and
+    /// then looks alike, but its steps get other data: here each gets parts of blocks that live from the generation to the last step.
     pub(crate) fn generating(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
         /// Tokens that are generated, at least.
         const MIN_TOKENS: usize = 8;
@@ -204,8 +204,8 @@ fn made_bytes(entries: &EntryTable, range: Range<usize>) -> u64 {
     rows.map(|row| entries.sizes_bytes()[row]).fold(0, u64::saturating_add)
 }
 
-/// Whether what the program makes in the first of several steps, and what is still there after the last, is fed to them in equal parts,
-/// once or several times over.
+/// Whether blocks that the program makes in the first of several steps, and that still live after the last, are fed to the steps in equal
+/// parts, once or several times over.
 fn is_fed(outline: &Outline, entries: &EntryTable, stretches: &[Range<usize>]) -> bool {
     /// Smaller blocks are numbers.
     const MIN_PART: u64 = 64;

@@ -114,7 +114,7 @@ mod rules {
         (16_640 + reflected + warps(2 * columns * block)).max(33_024 + reflected)
     }
 
-    /// `rows` and `columns` of what is multiplied, from the left or from the right.
+    /// `rows` and `columns` are those of the matrix that the reflectors multiply, from the left or from the right.
     pub(super) fn qr_multiply(from_left: bool, rows: u64, columns: u64, reflectors: u64) -> u64 {
         let own = if from_left { 256 * rows + 513 * columns } else { 257 * rows };
         65_792 + warps(own) + warps((rows.max(columns) + reflectors) * reflectors)

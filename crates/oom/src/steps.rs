@@ -135,7 +135,7 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
         |side: &Step| side.is_enough == Some(false) && side.brings_bytes.is_some_and(|brings| brings < missing / 2);
     // What closes gaps is a side step where they are not the cause.
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
-    // Nor is a search for what the message does not name, where the program itself is too large.
+    // So is a search for other holders of memory, where the program itself is too large.
     let is_of_others = |side: &Step| ["free-outside", "end-process"].contains(&side.id);
     let is_side = |side: &Step| brings_little(side) || closes_gaps(side) || is_of_others(side);
     let at = steps.iter().position(is_side).filter(|_| diagnosis.cause == Cause::TooBig);

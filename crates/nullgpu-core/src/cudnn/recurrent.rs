@@ -140,7 +140,7 @@ impl Network {
         kept + dropped + 256
     }
 
-    /// The larger of what a forward and a backward pass want, in training; else of a forward pass.
+    /// In training the scratch memory of a forward or a backward pass, whichever is larger; else that of a forward pass.
     ///
     /// # Source
     /// The networks of [`Self::reserve_bytes`], on an H200: equal for nine of ten, and within 300 bytes for all.

@@ -53,8 +53,8 @@ impl Pairing {
         }
     }
 
-    /// Gradients that the program computes and assigns: what it makes as large as a parameter, and what is freed as gradients are cleared;
-    /// with whatever the same line makes. Where those from before the recording were cleared so, and no pass leaves any of their size,
+    /// Gradients that the program computes and assigns: blocks that it makes as large as a parameter and that are freed as gradients are
+    /// cleared, and all others from the same line. Where those from before the recording were cleared so, and no pass leaves any of their size,
     /// the ones that are made right after a pass and meet the step are made by the program.
     pub(super) fn find_assigned<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let course = known.course;

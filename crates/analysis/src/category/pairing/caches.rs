@@ -205,7 +205,7 @@ impl Pairing {
     }
 
     /// Where backward passes were recorded, too: blocks of one size that the program makes at one line for several calls of the model, which
-    /// save nothing, and frees before the next pass: keys and values of what a program generates to learn from.
+    /// save nothing, and frees before the next pass: keys and values of text that a program generates and then learns from.
     pub(super) fn find_filled<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let course = known.course;
         if course.passes.is_empty() || known.is_bare {
