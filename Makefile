@@ -221,7 +221,9 @@ endif
 packages: ui
 	$(CARGO) package --quiet --no-verify --allow-dirty --locked $(PUBLISHED:%=--package=%) --target-dir target/packages
 
+# Cargo keeps what it unpacked of another such package with the same version.
 verified-packages: ui
+	rm -rf "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/highwater*
 	$(CARGO) package --allow-dirty --locked $(PUBLISHED:%=--package=%) --target-dir target/packages
 
 # The workflows and the action are valid; they call nothing that is not pinned, and no input reaches a shell. So are shell scripts.

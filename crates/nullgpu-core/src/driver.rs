@@ -6,7 +6,7 @@ use crate::ffi::{Fixed, In, Out, Text};
 use crate::launches;
 use crate::memory;
 use crate::settings;
-use crate::status::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, Status};
+use crate::status::{INVALID_VALUE, NOT_FOUND, OUT_OF_MEMORY, SUCCESS, Status};
 
 /// The primary context of a device.
 fn context(device: i32) -> usize {
@@ -208,6 +208,12 @@ answers! {
 
     fn cudaGetDriverEntryPointByVersion(name: Text, out: Out<usize>, _version: u32, _flags: u64, found: Out<i32>) -> Status {
         entry_point(name, out, found)
+    }
+
+    /// No tables that only CUDA's own libraries know the use of: cuDNN's runtime does without a GPU then.
+    fn cuGetExportTable(out: Out<usize>, _table: usize) -> Status {
+        out.put(0);
+        NOT_FOUND
     }
 
     fn cuGetProcAddress_v2(name: Text, out: Out<usize>, _version: i32, _flags: u64, found: Out<i32>) -> Status {

@@ -49,6 +49,7 @@ mod virtual_memory;
 mod watchdog;
 
 pub use clock::highwater_nullgpu_timing_decides;
+pub use cudnn::highwater_nullgpu_convolutions_estimated;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
 pub use hosts::{highwater_nullgpu_host_calls, highwater_nullgpu_host_waits};

@@ -10,5 +10,7 @@ pub(crate) const INVALID_VALUE: Status = 1;
 pub(crate) const OUT_OF_MEMORY: Status = 2;
 /// `cudaErrorInvalidDevice`
 pub(crate) const INVALID_DEVICE: Status = 101;
+/// `CUDA_ERROR_NOT_FOUND`
+pub(crate) const NOT_FOUND: Status = 500;
 /// `cudaErrorNotReady`
 pub(crate) const NOT_READY: Status = 600;

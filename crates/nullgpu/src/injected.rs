@@ -20,6 +20,7 @@ modules![
     "highwater_dryrun/children.py",
     "highwater_dryrun/compiled.py",
     "highwater_dryrun/core.py",
+    "highwater_dryrun/engines.py",
     "highwater_dryrun/exchange.py",
     "highwater_dryrun/farewell.py",
     "highwater_dryrun/history.py",

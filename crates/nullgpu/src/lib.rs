@@ -10,6 +10,7 @@
 
 pub mod alike;
 mod card;
+mod cudnn;
 pub mod elf;
 pub mod enforcement;
 mod error;

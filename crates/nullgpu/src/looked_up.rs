@@ -5,10 +5,12 @@
 pub type List = (&'static str, fn(&str) -> bool, &'static [&'static str]);
 
 /// The libraries that are loaded at run time.
-pub const LISTS: [List; 3] = [
+pub const LISTS: [List; 5] = [
     ("libnvidia-ml.so.1", is_nvml, &NVML),
     ("libcuda.so.1", is_driver, &DRIVER),
     ("libcudart.so", is_runtime, &RUNTIME),
+    ("libcublasLt.so", is_matrix_product, &MATRIX_PRODUCTS),
+    ("libnvrtc.so", is_compiler, &COMPILER),
 ];
 
 /// What is looked up in a library.
@@ -29,6 +31,14 @@ fn is_driver(name: &str) -> bool {
 /// Those of the runtime that a compiler puts in begin with two underscores, and are in the objects that call them.
 fn is_runtime(name: &str) -> bool {
     name.starts_with("cuda")
+}
+
+fn is_matrix_product(name: &str) -> bool {
+    name.starts_with("cublasLt")
+}
+
+fn is_compiler(name: &str) -> bool {
+    name.starts_with("nvrtc") || name.starts_with("__nvrtc")
 }
 
 const NVML: [&str; 26] = [
@@ -60,7 +70,7 @@ const NVML: [&str; 26] = [
     "nvmlSystemGetDriverVersion",
 ];
 
-const DRIVER: [&str; 114] = [
+const DRIVER: [&str; 119] = [
     "cuCtxCreate_v2",
     "cuCtxDestroy_v2",
     "cuCtxFromGreenCtx",
@@ -110,14 +120,18 @@ const DRIVER: [&str; 114] = [
     "cuInit",
     "cuKernelGetAttribute",
     "cuKernelGetFunction",
+    "cuKernelSetAttribute",
     "cuLaunchCooperativeKernel",
     "cuLaunchKernel",
     "cuLaunchKernelEx",
     "cuLibraryGetKernel",
     "cuLibraryLoadData",
+    "cuLibraryLoadFromFile",
     "cuLibraryUnload",
+    "cuLinkAddData",
     "cuLinkAddData_v2",
     "cuLinkComplete",
+    "cuLinkCreate",
     "cuLinkCreate_v2",
     "cuLinkDestroy",
     "cuLogsRegisterCallback",
@@ -161,6 +175,7 @@ const DRIVER: [&str; 114] = [
     "cuMulticastUnbind",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuOccupancyMaxActiveClusters",
+    "cuOccupancyMaxPotentialClusterSize",
     "cuPointerGetAttribute",
     "cuPointerGetAttributes",
     "cuStreamCreate",
@@ -279,6 +294,52 @@ const RUNTIME: [&str; 100] = [
     "cudaStreamSynchronize",
     "cudaStreamWaitEvent",
     "cudaThreadExchangeStreamCaptureMode",
+];
+
+/// What cuDNN looks up in cuBLAS's library for products.
+const MATRIX_PRODUCTS: [&str; 26] = [
+    "cublasLtCreate",
+    "cublasLtDestroy",
+    "cublasLtGetProperty",
+    "cublasLtGetVersion",
+    "cublasLtMatmul",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulDescGetAttribute",
+    "cublasLtMatmulDescInit_internal",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulPreferenceInit_internal",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutDestroy",
+    "cublasLtMatrixLayoutGetAttribute",
+    "cublasLtMatrixLayoutInit_internal",
+    "cublasLtMatrixLayoutSetAttribute",
+    "cublasLtMatrixTransform",
+    "cublasLtMatrixTransformDescCreate",
+    "cublasLtMatrixTransformDescDestroy",
+    "cublasLtMatrixTransformDescGetAttribute",
+    "cublasLtMatrixTransformDescInit_internal",
+    "cublasLtMatrixTransformDescSetAttribute",
+];
+
+/// What cuDNN looks up in the compiler of kernels.
+const COMPILER: [&str; 12] = [
+    "__nvrtcCPEx",
+    "nvrtcCompileProgram",
+    "nvrtcCreateProgram",
+    "nvrtcDestroyProgram",
+    "nvrtcGetCUBIN",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetErrorString",
+    "nvrtcGetPTX",
+    "nvrtcGetPTXSize",
+    "nvrtcGetProgramLog",
+    "nvrtcGetProgramLogSize",
+    "nvrtcVersion",
 ];
 
 #[cfg(test)]

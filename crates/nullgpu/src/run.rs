@@ -15,7 +15,7 @@ use crate::interpreter::Interpreter;
 use crate::prepare::{Machine, Prepared, prepare};
 use crate::processes::{GRACE, Plan};
 use crate::sandbox::{Sandbox, Writes};
-use crate::{failed, injected, libraries, own_directory};
+use crate::{cudnn, failed, injected, libraries, own_directory};
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -160,6 +160,9 @@ pub struct Process {
     /// Whether later streams would free memory later, in a run where streams finish at once.
     #[serde(default)]
     pub timing_decides: bool,
+    /// Whether the workspaces of convolutions are estimates: the installed cuDNN, if there is one, did not tell them.
+    #[serde(default)]
+    pub convolutions_estimated: bool,
     /// Its peak in the host's memory.
     pub host_peak_bytes: u64,
 }
@@ -316,10 +319,11 @@ impl Run<'_> {
         let trace = directory.join("calls.jsonl");
         let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
         let sandbox = self.sandbox.then(|| Sandbox::new(directory, &stubs)).transpose()?;
+        let desk = cudnn::Desk::open(self.interpreter, &prepared, &machine, &python, directory);
         let begun = Instant::now();
         let commands = self.rank_variables().into_iter().map(|variables| {
             let mut command = self.command(&prepared, &machine, &python, directory, sandbox.as_ref());
-            command.envs(variables);
+            command.envs(variables).envs(desk.as_ref().map(cudnn::Desk::variable));
             command
         });
         let plan = Plan {

@@ -124,7 +124,8 @@ fn dryrun() -> Value {
     let note = serde_json::json!({
         "pid": 42, "arguments": ["train.py"], "rank": 0, "world_size": 2, "torch": "2.11.0", "how": "oom",
         "error": "OutOfMemoryError: CUDA out of memory.", "stack": "", "steps": 0, "snapshot": "/tmp/run.pickle",
-        "devices": [peaks], "reads": [read], "assumed": [], "could_differ": false, "compiled": true, "benchmarked": true, "host_peak_bytes": 1 << 30,
+        "devices": [peaks], "reads": [read], "assumed": [], "could_differ": false, "compiled": true, "benchmarked": true,
+        "convolutions_estimated": true, "host_peak_bytes": 1 << 30,
         "failed": {"device": 0, "requested_bytes": 1 << 30, "count": 1, "snapshot": "/tmp/oom.pickle"},
     });
     let outcome = Outcome {

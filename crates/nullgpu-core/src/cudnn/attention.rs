@@ -41,15 +41,15 @@ pub(super) fn engines(descriptors: &Descriptors, operations: &[u64]) -> Option<V
                 .zip(tensor(forward, FORWARD_KEY))
                 .and_then(|(query, key)| decoding(&query, &key))
                 .unwrap_or(BYTES);
-            return Some(vec![Engine { workspace_bytes, tensor_cores: false }]);
+            return Some(vec![Engine { workspace_bytes, notes: 0 }]);
         }
-        (None, None, 2) => return Some(vec![Engine { workspace_bytes: BYTES, tensor_cores: false }]),
+        (None, None, 2) => return Some(vec![Engine { workspace_bytes: BYTES, notes: 0 }]),
         _ => return None,
     };
     let shared = query.get(1) != key.get(1);
     let elements = query.iter().fold(1_u64, |product, &size| product.saturating_mul(size));
     let gradient = if shared { i64::try_from(elements.saturating_mul(4)).unwrap_or(i64::MAX) } else { 0 };
-    Some(vec![Engine { workspace_bytes: gradient.saturating_add(BYTES), tensor_cores: false }])
+    Some(vec![Engine { workspace_bytes: gradient.saturating_add(BYTES), notes: 0 }])
 }
 
 /// Keys that are never shared out, and how many a part has at least.

@@ -15,8 +15,9 @@
 //! nine tenths with 32 bits, less with 16.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::graph::{Descriptors, Engine, attribute};
+use super::graph::{Descriptors, Engine, TENSOR_CORES, attribute};
 use crate::settings;
 
 /// `cudnnBackendDescriptorType_t`
@@ -24,16 +25,16 @@ const FORWARD: i32 = 10;
 const BACKWARD_FILTER: i32 = 11;
 const BACKWARD_DATA: i32 = 12;
 
-const DILATIONS: i32 = 102;
-const STRIDES: i32 = 103;
-const PADDINGS: i32 = 105;
+pub(super) const DILATIONS: i32 = 102;
+pub(super) const STRIDES: i32 = 103;
+pub(super) const PADDINGS: i32 = 105;
 
 /// More elements than a tensor has on any card.
 const ELEMENTS_MAX: u64 = 1 << 44;
 
 /// Direction of a convolution, numbered as in the trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
+pub(super) enum Pass {
     Forward = 0,
     Data = 1,
     Filter = 2,
@@ -51,9 +52,27 @@ impl Pass {
     }
 }
 
+/// The descriptors that an operation refers to, if it is a convolution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    pass: Pass,
+    /// Strides, paddings and dilations.
+    pub(super) convolution: u64,
+    /// Input, filter and output.
+    pub(super) tensors: [u64; 3],
+}
+
+impl Operands {
+    pub(super) fn of(descriptors: &Descriptors, operation: u64) -> Option<Self> {
+        let (pass, [how, filter, input, output]) = Pass::of(descriptors.kind(operation))?;
+        let part = |name| descriptors.words(operation, name).next();
+        Some(Operands { pass, convolution: part(how)?, tensors: [part(input)?, part(filter)?, part(output)?] })
+    }
+}
+
 /// A convolution of two dimensions or three.
 #[derive(Clone, Debug)]
-struct Convolution {
+pub(super) struct Convolution {
     pass: Pass,
     input: Vec<u64>,
     filter: Vec<u64>,
@@ -73,10 +92,8 @@ fn channels_last(dimensions: &[u64], strides: &[u64]) -> Option<bool> {
 }
 
 impl Convolution {
-    fn read(descriptors: &Descriptors, operation: u64) -> Option<Self> {
-        let (pass, [how, filter, input, output]) = Pass::of(descriptors.kind(operation))?;
-        let part = |name| descriptors.words(operation, name).next();
-        let (how, tensors) = (part(how)?, [part(input)?, part(filter)?, part(output)?]);
+    pub(super) fn read(descriptors: &Descriptors, operation: u64) -> Option<Self> {
+        let Operands { pass, convolution: how, tensors } = Operands::of(descriptors, operation)?;
         let layouts = tensors.map(|tensor| {
             let dimensions = descriptors.numbers(tensor, attribute::TENSOR_DIMENSIONS);
             (channels_last(&dimensions, &descriptors.numbers(tensor, attribute::TENSOR_STRIDES)), dimensions)
@@ -110,11 +127,11 @@ impl Convolution {
             && self.input[1] >= self.filter[1]
     }
 
-    fn groups(&self) -> u64 {
+    pub(super) fn groups(&self) -> u64 {
         self.input[1] / self.filter[1]
     }
 
-    fn element_size(&self) -> u64 {
+    pub(super) fn element_size(&self) -> u64 {
         u64::try_from(super::layouts::element_size(self.kind)).unwrap_or(4)
     }
 
@@ -132,6 +149,14 @@ impl Convolution {
         }
     }
 
+    /// How many tiles of a height and width cover the rows and the columns of a group's product, if the gradient of a filter has tiles of
+    /// its own for each place of its window; and the depth.
+    pub(super) fn tiling(&self, (high, wide): (u64, u64)) -> ([u64; 2], u64) {
+        let [rows, columns, depth] = self.product();
+        let windows = if self.pass == Pass::Filter { self.filter[2..].iter().product() } else { 1 };
+        ([rows.div_ceil(high), (columns / windows).div_ceil(wide) * windows], depth)
+    }
+
     /// How many tiles of a height and width cover the products.
     fn tiles(&self, (high, wide): (u64, u64)) -> u64 {
         let [rows, columns, _] = self.product();
@@ -140,7 +165,7 @@ impl Convolution {
 
     /// Bytes of input, output and filter, their channels filled up to a multiple; of a group that counts as square, to that of the more
     /// of them.
-    fn sizes(&self, fill: u64) -> [u64; 3] {
+    pub(super) fn sizes(&self, fill: u64) -> [u64; 3] {
         let groups = self.groups();
         let multiple = (fill & !SQUARE).max(1);
         let up = |channels: u64| groups * (channels / groups).div_ceil(multiple) * multiple;
@@ -417,6 +442,16 @@ fn splits(convolution: &Convolution, code: u64) -> u64 {
 /// Data types of cuDNN.
 const FLOAT: i32 = 0;
 
+/// Whether a program's convolution got engines from here.
+static ESTIMATED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the workspaces of convolutions are estimated: 1 if the installed cuDNN did not tell them.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_convolutions_estimated() -> i32 {
+    i32::from(ESTIMATED.load(Ordering::Relaxed))
+}
+
 /// The engines for a graph that is a convolution, first the one that is taken: with 32 bits one that uses tensor cores, and
 /// behind it one that does not, for programs that forbid it. Nothing for another graph.
 ///
@@ -424,7 +459,11 @@ const FLOAT: i32 = 0;
 /// largest wants, once for each layer, and takes the fastest. All are equally fast here, so that is the first.
 pub(super) fn engines(descriptors: &Descriptors, operations: &[u64]) -> Option<Vec<Engine>> {
     let convolution = operations.iter().find_map(|&operation| Convolution::read(descriptors, operation))?;
-    let engine = |bytes, tensor_cores| Engine { workspace_bytes: i64::try_from(bytes).unwrap_or(0), tensor_cores };
+    ESTIMATED.store(true, Ordering::Relaxed);
+    let engine = |bytes, tensor_cores| Engine {
+        workspace_bytes: i64::try_from(bytes).unwrap_or(0),
+        notes: if tensor_cores { TENSOR_CORES } else { 0 },
+    };
     let has_cores = settings::get().card.major >= 8;
     let mut engines = vec![engine(convolution.workspace_bytes(false), false)];
     if convolution.kind == FLOAT && has_cores {
@@ -437,9 +476,39 @@ pub(super) fn engines(descriptors: &Descriptors, operations: &[u64]) -> Option<V
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::graph::tests::{create, refer, search, set, tensor};
     use super::*;
+
+    /// A convolution of the pass of this number, and of these shapes of input, filter and output.
+    pub(crate) fn convolution(
+        pass: u8,
+        kind: i32,
+        shapes: [Vec<u64>; 3],
+        strides: Vec<u64>,
+        channels_last: bool,
+    ) -> Convolution {
+        let pass = [Pass::Forward, Pass::Data, Pass::Filter][usize::from(pass)];
+        let [input, filter, output] = shapes;
+        let ones = vec![1; strides.len()];
+        Convolution {
+            pass,
+            input,
+            filter,
+            output,
+            paddings: ones.clone(),
+            dilations: ones,
+            strides,
+            kind,
+            channels_last,
+        }
+    }
+
+    /// The shape of the output of a convolution of two dimensions.
+    pub(crate) fn output(x: &[u64; 4], w: &[u64; 4], stride: u64, padding: u64) -> Vec<u64> {
+        let [height, width] = [2, 3].map(|side| (x[side] + 2 * padding - w[side]) / stride + 1);
+        vec![x[0], w[0], height, width]
+    }
 
     fn packed(sizes: &[u64], channels_last: bool) -> Vec<u64> {
         let (channels, height, width) = (sizes[1], sizes[2], sizes[3]);
@@ -466,11 +535,10 @@ mod tests {
         set(how, STRIDES, &[stride; 2]);
         set(how, PADDINGS, &[padding; 2]);
         set(how, DILATIONS, &[1, 1]);
-        let [height, width] = [2, 3].map(|side| (x[side] + 2 * padding - w[side]) / stride + 1);
-        let y = [x[0], w[0], height, width];
+        let y = output(&x, &w, stride, padding);
         let operation = create(pass);
         let (_, names) = Pass::of(pass).unwrap();
-        let [input, filter, output] = [x, w, y].map(|sizes| tensor(kind, &sizes, &packed(&sizes, last)));
+        let [input, filter, output] = [&x[..], &w[..], &y[..]].map(|sizes| tensor(kind, sizes, &packed(sizes, last)));
         for (name, part) in names.into_iter().zip([how, filter, input, output]) {
             refer(operation, name, &[part]);
         }

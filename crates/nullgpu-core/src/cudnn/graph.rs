@@ -1,10 +1,11 @@
-//! cuDNN's backend interface, whose descriptors remember what is set on them. A search for engines finds those that
-//! [`super::convolution`] and [`super::attention`] know of, and for any other graph one that wants no scratch memory.
+//! cuDNN's backend interface, whose descriptors remember what is set on them. A search for engines finds those that the installed cuDNN
+//! names ([`super::installed`]), else those that [`super::convolution`] and [`super::attention`] know of, and for any other graph one that
+//! wants no scratch memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{attention, convolution};
+use super::{attention, convolution, installed};
 use crate::answers::answers;
 use crate::ffi::{In, Out};
 use crate::launches;
@@ -14,14 +15,17 @@ use crate::status::{SUCCESS, Status};
 pub(super) mod kind {
     pub(crate) const ENGINE: i32 = 2;
     pub(crate) const ENGINE_CONFIG: i32 = 3;
+    pub(crate) const HEURISTICS: i32 = 4;
     pub(crate) const OPERATION_GRAPH: i32 = 15;
 }
 
 /// Attributes, `cudnnBackendAttributeName_t`.
 pub(super) mod attribute {
+    pub(crate) const HEURISTIC_MODE: i32 = 200;
     pub(crate) const HEURISTIC_GRAPH: i32 = 201;
     pub(crate) const HEURISTIC_RESULTS: i32 = 202;
     pub(crate) const CONFIG_ENGINE: i32 = 300;
+    pub(crate) const CONFIG_WORKSPACE_SIZE: i32 = 303;
     pub(crate) const PLAN_CONFIG: i32 = 401;
     pub(crate) const PLAN_WORKSPACE_SIZE: i32 = 402;
     pub(crate) const GRAPH_OPERATIONS: i32 = 801;
@@ -50,9 +54,15 @@ fn value_size(kind: i32) -> usize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Engine {
     pub(super) workspace_bytes: i64,
-    /// It rounds 32-bit numbers for the tensor cores, which a program may forbid.
-    pub(super) tensor_cores: bool,
+    /// What a program may forbid, a bit for each `cudnnBackendNumericalNote_t`.
+    pub(super) notes: u32,
 }
+
+/// The note of an engine that rounds 32-bit numbers for the tensor cores.
+pub(super) const TENSOR_CORES: u32 = 1;
+
+/// `CUDNN_HEUR_MODE_INSTANT`: what PyTorch asks for first.
+const INSTANT: i32 = 0;
 
 struct Values {
     count: usize,
@@ -148,9 +158,10 @@ impl Descriptors {
         if wanted == 0 { engines.len() } else { engines.len().min(wanted) }
     }
 
-    fn engines_of_graph(&self, graph: u64) -> Vec<Engine> {
+    fn engines_of_graph(&self, graph: u64, mode: i32) -> Vec<Engine> {
         let operations: Vec<u64> = self.words(graph, attribute::GRAPH_OPERATIONS).collect();
-        convolution::engines(self, &operations)
+        installed::engines(self, &operations, mode)
+            .or_else(|| convolution::engines(self, &operations))
             .or_else(|| attention::engines(self, &operations))
             .unwrap_or_else(|| vec![Engine::default()])
     }
@@ -210,18 +221,17 @@ answers! {
                 count.put(counted(descriptors.answer_descriptors(&[first], kind::ENGINE, wanted, values)));
             }
             (DESCRIPTOR, _) => count.put(0),
-            // The note that says so is 0.
             (_, attribute::ENGINE_NUMERICAL_NOTES) => {
-                count.put(i64::from(first.tensor_cores));
-                if wanted > 0 {
-                    values.fill(0, size);
-                }
+                let notes = (0..32).filter(|note| first.notes >> note & 1 == 1);
+                count.put(counted(notes.clone().count()));
+                let notes: Vec<u8> = notes.take(wanted).flat_map(i32::to_ne_bytes).collect();
+                values.put_bytes(&notes);
             }
             (INT64, _) => {
                 count.put(1);
                 if wanted > 0 {
-                    let value = if name == attribute::PLAN_WORKSPACE_SIZE { first.workspace_bytes } else { 0 };
-                    values.put_bytes(&value.to_ne_bytes());
+                    let is_size = [attribute::CONFIG_WORKSPACE_SIZE, attribute::PLAN_WORKSPACE_SIZE].contains(&name);
+                    values.put_bytes(&(if is_size { first.workspace_bytes } else { 0 }).to_ne_bytes());
                 }
             }
             _ => {
@@ -236,10 +246,18 @@ answers! {
 
     fn cudnnBackendFinalize(descriptor: u64) -> Status {
         let mut descriptors = descriptors();
-        if descriptors.kind(descriptor) == kind::OPERATION_GRAPH {
-            let engines = descriptors.engines_of_graph(descriptor);
-            if let Some(graph) = descriptors.by_handle.get_mut(&descriptor) {
-                graph.engines = engines;
+        let searched = match descriptors.kind(descriptor) {
+            kind::OPERATION_GRAPH => Some((descriptor, INSTANT)),
+            kind::HEURISTICS => {
+                let mode = descriptors.code(descriptor, attribute::HEURISTIC_MODE).filter(|&mode| mode != INSTANT);
+                mode.and_then(|mode| Some((descriptors.words(descriptor, attribute::HEURISTIC_GRAPH).next()?, mode)))
+            }
+            _ => None,
+        };
+        if let Some((graph, mode)) = searched {
+            let engines = descriptors.engines_of_graph(graph, mode);
+            if let Some(finalized) = descriptors.by_handle.get_mut(&descriptor) {
+                finalized.engines = engines;
             }
         }
         SUCCESS

@@ -76,6 +76,7 @@ def write(directory: str, *, torch: Any, failed: "Failure | None", **what: Any) 
         "benchmarked": bool(torch.backends.cudnn.benchmark),
         "without_gpu": [name for name in _WITHOUT_GPU if name in sys.modules],
         "timing_decides": bool(core.library().highwater_nullgpu_timing_decides()),
+        "convolutions_estimated": bool(core.library().highwater_nullgpu_convolutions_estimated()),
         "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **what,
     }

@@ -404,8 +404,14 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
     if main.benchmarked {
         caveats.push(
             "`torch.backends.cudnn.benchmark` is on: PyTorch tries each of cuDNN's engines and requests the largest \
-             workspace. These sizes were learned from an H200 with enough memory for all of them; cuDNN's first \
-             engine counts as the fastest"
+             workspace. The GPU counts as large enough for all of them, and cuDNN's first engine as the fastest"
+                .to_owned(),
+        );
+    }
+    if main.convolutions_estimated {
+        caveats.push(
+            "The workspaces of convolutions are estimates, learned from an H200. They are exact where cuDNN 9.8 or newer is \
+             installed beside this PyTorch (`pip install nvidia-cudnn-cu13`, or `-cu12`): it is asked, without a GPU"
                 .to_owned(),
         );
     }
