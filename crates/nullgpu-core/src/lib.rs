@@ -49,9 +49,9 @@ mod virtual_memory;
 mod watchdog;
 
 pub use clock::highwater_nullgpu_timing_decides;
-pub use cudnn::highwater_nullgpu_convolutions_estimated;
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
+pub use cudnn::highwater_nullgpu_convolutions_estimated;
 pub use hosts::{highwater_nullgpu_host_calls, highwater_nullgpu_host_waits};
 pub use ledger::{highwater_nullgpu_driver, highwater_nullgpu_read_python};
 pub use ranks::{

@@ -131,6 +131,10 @@ impl Convolution {
         self.input[1] / self.filter[1]
     }
 
+    pub(super) fn is_bfloat16(&self) -> bool {
+        self.kind == BFLOAT16
+    }
+
     pub(super) fn element_size(&self) -> u64 {
         u64::try_from(super::layouts::element_size(self.kind)).unwrap_or(4)
     }
@@ -441,6 +445,7 @@ fn splits(convolution: &Convolution, code: u64) -> u64 {
 
 /// Data types of cuDNN.
 const FLOAT: i32 = 0;
+const BFLOAT16: i32 = 9;
 
 /// Whether a program's convolution got engines from here.
 static ESTIMATED: AtomicBool = AtomicBool::new(false);
@@ -583,7 +588,6 @@ pub(super) mod tests {
         (FLOAT, FORWARD, [[16, 3, 518, 518], [1024, 3, 14, 14]], 143_645_456),
         (BFLOAT16, FORWARD, [[64, 3, 384, 384], [768, 3, 16, 16]], 210_763_792),
     ];
-    const BFLOAT16: i32 = 9;
 
     #[test]
     fn groups_that_are_not_square_count_as_square_ones() {

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{attention, convolution, installed};
+use super::installed::{self, Answer, Question};
+use super::{attention, convolution};
 use crate::answers::answers;
 use crate::ffi::{In, Out};
 use crate::launches;
@@ -33,6 +34,7 @@ pub(super) mod attribute {
     pub(crate) const TENSOR_DIMENSIONS: i32 = 902;
     pub(crate) const TENSOR_STRIDES: i32 = 903;
     pub(crate) const ENGINE_GRAPH: i32 = 1300;
+    pub(crate) const ENGINE_NUMBER: i32 = 1301;
     pub(crate) const ENGINE_NUMERICAL_NOTES: i32 = 1303;
 }
 
@@ -63,6 +65,8 @@ pub(super) const TENSOR_CORES: u32 = 1;
 
 /// `CUDNN_HEUR_MODE_INSTANT`: what PyTorch asks for first.
 const INSTANT: i32 = 0;
+/// `CUDNN_STATUS_NOT_SUPPORTED`
+const NOT_SUPPORTED: Status = 3000;
 
 struct Values {
     count: usize,
@@ -86,6 +90,8 @@ struct Descriptor {
     attributes: BTreeMap<i32, Values>,
     /// Of a graph and a search, all that there are, best first; of an engine, its configuration and its plan, the one.
     engines: Vec<Engine>,
+    /// Of a graph, what the installed cuDNN is asked about.
+    graph: Option<installed::Graph>,
 }
 
 pub(super) struct Descriptors {
@@ -158,12 +164,54 @@ impl Descriptors {
         if wanted == 0 { engines.len() } else { engines.len().min(wanted) }
     }
 
-    fn engines_of_graph(&self, graph: u64, mode: i32) -> Vec<Engine> {
+    /// The engines of a finished graph in another mode, if the installed cuDNN says them.
+    fn engines_in_mode(&self, graph: u64, mode: i32) -> Option<Vec<Engine>> {
+        match self.by_handle.get(&graph)?.graph.as_ref()?.ask(Question::Mode(mode))? {
+            Answer::Engines(engines) => Some(engines),
+            Answer::Refused => None,
+        }
+    }
+
+    fn finish_graph(&mut self, graph: u64) {
         let operations: Vec<u64> = self.words(graph, attribute::GRAPH_OPERATIONS).collect();
-        installed::engines(self, &operations, mode)
+        let asked = installed::Graph::read(self, &operations);
+        if let Some(descriptor) = self.by_handle.get_mut(&graph) {
+            descriptor.graph = asked;
+        }
+        let engines = self
+            .engines_in_mode(graph, INSTANT)
             .or_else(|| convolution::engines(self, &operations))
             .or_else(|| attention::engines(self, &operations))
-            .unwrap_or_else(|| vec![Engine::default()])
+            .unwrap_or_else(|| vec![Engine::default()]);
+        self.set_engines(graph, engines);
+    }
+
+    fn finish_heuristics(&mut self, heuristics: u64) {
+        let mode = self.code(heuristics, attribute::HEURISTIC_MODE).filter(|&mode| mode != INSTANT);
+        let graph = self.words(heuristics, attribute::HEURISTIC_GRAPH).next();
+        let engines = mode.zip(graph).and_then(|(mode, graph)| self.engines_in_mode(graph, mode));
+        if let Some(engines) = engines {
+            self.set_engines(heuristics, engines);
+        }
+    }
+
+    /// An engine that a program has chosen by its number.
+    fn finish_engine(&mut self, engine: u64) -> Status {
+        let number = self.words(engine, attribute::ENGINE_NUMBER).next().and_then(|number| i32::try_from(number).ok());
+        let graph = self.words(engine, attribute::ENGINE_GRAPH).next().and_then(|graph| self.by_handle.get(&graph));
+        let answer = number.zip(graph).and_then(|(number, graph)| graph.graph.as_ref()?.ask(Question::Engine(number)));
+        match answer {
+            Some(Answer::Refused) => return NOT_SUPPORTED,
+            Some(Answer::Engines(engines)) => self.set_engines(engine, engines),
+            None => {}
+        }
+        SUCCESS
+    }
+
+    fn set_engines(&mut self, handle: u64, engines: Vec<Engine>) {
+        if let Some(descriptor) = self.by_handle.get_mut(&handle) {
+            descriptor.engines = engines;
+        }
     }
 }
 
@@ -246,19 +294,11 @@ answers! {
 
     fn cudnnBackendFinalize(descriptor: u64) -> Status {
         let mut descriptors = descriptors();
-        let searched = match descriptors.kind(descriptor) {
-            kind::OPERATION_GRAPH => Some((descriptor, INSTANT)),
-            kind::HEURISTICS => {
-                let mode = descriptors.code(descriptor, attribute::HEURISTIC_MODE).filter(|&mode| mode != INSTANT);
-                mode.and_then(|mode| Some((descriptors.words(descriptor, attribute::HEURISTIC_GRAPH).next()?, mode)))
-            }
-            _ => None,
-        };
-        if let Some((graph, mode)) = searched {
-            let engines = descriptors.engines_of_graph(graph, mode);
-            if let Some(finalized) = descriptors.by_handle.get_mut(&descriptor) {
-                finalized.engines = engines;
-            }
+        match descriptors.kind(descriptor) {
+            kind::OPERATION_GRAPH => descriptors.finish_graph(descriptor),
+            kind::HEURISTICS => descriptors.finish_heuristics(descriptor),
+            kind::ENGINE => return descriptors.finish_engine(descriptor),
+            _ => {}
         }
         SUCCESS
     }

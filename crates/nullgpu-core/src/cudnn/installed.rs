@@ -20,27 +20,66 @@ const ALIGNMENT: i32 = 900;
 /// Long enough to load cuDNN on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The engines for a graph, best first, in a mode of the heuristics (`cudnnBackendHeurMode_t`). Nothing if there is nobody to be asked, if
-/// the graph is not one convolution, or if cuDNN does not say.
-pub(super) fn engines(descriptors: &Descriptors, operations: &[u64], mode: i32) -> Option<Vec<Engine>> {
-    let [operation] = operations else { return None };
-    settings::get().engines.as_ref()?;
-    let request = request(descriptors, *operation, mode)?;
-    let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = desk.known.get(&request) {
-        return known.clone();
-    }
-    let convolution = Convolution::read(descriptors, *operation)?;
-    let answer = desk.ask(&request).and_then(|answer| parse(&answer, &convolution));
-    desk.known.insert(request, answer.clone());
-    answer
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Question {
+    /// The engines in a mode of the heuristics (`cudnnBackendHeurMode_t`), best first.
+    Mode(i32),
+    /// The engine of this number.
+    Engine(i32),
 }
 
-/// A convolution as a line of numbers.
-fn request(descriptors: &Descriptors, operation: u64, mode: i32) -> Option<String> {
+/// What the installed cuDNN said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// At least one.
+    Engines(Vec<Engine>),
+    /// There is no such engine.
+    Refused,
+}
+
+/// A graph of one convolution, as it is asked about: its descriptors may be gone by then.
+#[derive(Clone, Debug)]
+pub(super) struct Graph {
+    /// The kind of the operation.
+    kind: i32,
+    /// The numbers of a request behind the kind and the question.
+    numbers: String,
+    convolution: Convolution,
+}
+
+impl Graph {
+    /// Nothing if there is nobody to be asked, or if the graph is another.
+    pub(super) fn read(descriptors: &Descriptors, operations: &[u64]) -> Option<Self> {
+        let [operation] = *operations else { return None };
+        settings::get().engines.as_ref()?;
+        let numbers = numbers(descriptors, operation)?;
+        let convolution = Convolution::read(descriptors, operation)?;
+        Some(Graph { kind: descriptors.kind(operation), numbers, convolution })
+    }
+
+    /// The answer, if there is one.
+    pub(super) fn ask(&self, question: Question) -> Option<Answer> {
+        let wanted = match question {
+            Question::Mode(mode) => mode,
+            Question::Engine(number) => !number,
+        };
+        let request = format!("{} {wanted}{}\n", self.kind, self.numbers);
+        let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = desk.known.get(&request) {
+            return known.clone();
+        }
+        let answer = desk.ask(&request).and_then(|answer| parse(&answer, &self.convolution));
+        desk.known.insert(request, answer.clone());
+        answer
+    }
+}
+
+/// What a request says of a convolution.
+fn numbers(descriptors: &Descriptors, operation: u64) -> Option<String> {
     let operands = Operands::of(descriptors, operation)?;
     let rank = descriptors.words(operands.tensors[0], attribute::TENSOR_DIMENSIONS).count();
-    let mut text = format!("{} {mode}", descriptors.kind(operation));
+    let mut text = String::new();
     let mut add = |values: &[u64]| {
         for value in values {
             // Writing to a text does not fail.
@@ -62,7 +101,6 @@ fn request(descriptors: &Descriptors, operation: u64, mode: i32) -> Option<Strin
     for name in [STRIDES, PADDINGS, POST_PADDINGS, DILATIONS] {
         add(&words(operands.convolution, name, rank.checked_sub(2)?)?);
     }
-    text.push('\n');
     Some(text)
 }
 
@@ -70,7 +108,7 @@ fn request(descriptors: &Descriptors, operation: u64, mode: i32) -> Option<Strin
 struct Desk {
     /// With the process that has made it: a child that a program forks makes one of its own.
     connection: Option<(u32, BufReader<UnixStream>)>,
-    known: BTreeMap<String, Option<Vec<Engine>>>,
+    known: BTreeMap<String, Option<Answer>>,
     /// Nobody answers.
     closed: bool,
 }
@@ -111,8 +149,11 @@ fn connect() -> Option<BufReader<UnixStream>> {
     Some(BufReader::new(stream))
 }
 
-/// The engines of an answer; nothing if there is none that fits.
-fn parse(answer: &str, convolution: &Convolution) -> Option<Vec<Engine>> {
+/// An answer as it was written; nothing if it is none.
+fn parse(answer: &str, convolution: &Convolution) -> Option<Answer> {
+    if answer.trim() == "?" {
+        return Some(Answer::Refused);
+    }
     let engine = |word: &str| {
         let numbers: Option<Vec<u64>> = word.split(':').map(|number| number.parse().ok()).collect();
         let (bytes, notes) = match numbers?[..] {
@@ -126,7 +167,7 @@ fn parse(answer: &str, convolution: &Convolution) -> Option<Vec<Engine>> {
         Some(Engine { workspace_bytes: i64::try_from(bytes).ok()?, notes: u32::try_from(notes).ok()? })
     };
     let engines: Option<Vec<Engine>> = answer.split_whitespace().map(engine).collect();
-    engines.filter(|engines| !engines.is_empty())
+    engines.filter(|engines| !engines.is_empty()).map(Answer::Engines)
 }
 
 #[cfg(test)]
@@ -137,10 +178,10 @@ mod tests {
     #[test]
     fn engines_are_read_with_their_notes_and_nothing_else_is() {
         let layer = convolution(0, 0, [vec![1, 8, 8, 8], vec![8, 8, 3, 3], vec![1, 8, 8, 8]], vec![1, 1], false);
-        let engines = parse("78250131:1 0:0\n", &layer).unwrap();
-        assert_eq!(engines[0], Engine { workspace_bytes: 78_250_131, notes: 1 });
-        assert_eq!(engines[1], Engine::default());
-        for answer in ["?\n", "\n", "12\n", "-1:0\n", "1:x\n", "5:1 ?\n", "1:2:3\n", "1:2:3:4:5\n"] {
+        let engines = vec![Engine { workspace_bytes: 78_250_131, notes: 1 }, Engine::default()];
+        assert_eq!(parse("78250131:1 0:0\n", &layer), Some(Answer::Engines(engines)));
+        assert_eq!(parse("?\n", &layer), Some(Answer::Refused));
+        for answer in ["\n", "12\n", "-1:0\n", "1:x\n", "5:1 ?\n", "1:2:3\n", "1:2:3:4:5\n"] {
             assert_eq!(parse(answer, &layer), None, "{answer:?}");
         }
     }

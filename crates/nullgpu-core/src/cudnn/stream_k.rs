@@ -22,27 +22,28 @@ pub(super) struct Tiling {
     pub(super) cluster: [u64; 2],
 }
 
-/// A tile, and what it costs to add up its parts once, in steps along the depth: with 32 bits and with 16, alone and behind other waves.
+/// A tile, and what it costs to add up its parts once, in steps along the depth: of `float32`, `float16` and `bfloat16`, alone and behind
+/// other waves.
 struct Tile {
     number: u64,
     extent: (u64, u64),
-    alone: [f64; 2],
-    behind: [f64; 2],
+    alone: [f64; 3],
+    behind: [f64; 3],
 }
 
-const fn tile(number: u64, extent: (u64, u64), alone: [f64; 2], behind: [f64; 2]) -> Tile {
+const fn tile(number: u64, extent: (u64, u64), alone: [f64; 3], behind: [f64; 3]) -> Tile {
     Tile { number, extent, alone, behind }
 }
 
 const TILES: [Tile; 8] = [
-    tile(0, (128, 128), [13.6, 51.0], [3.4, 22.8]),
-    tile(1, (128, 64), [16.0, 69.0], [2.4, 25.4]),
-    tile(3, (256, 128), [11.2, 45.0], [0.4, 18.4]),
-    tile(4, (256, 64), [13.2, 51.0], [0.4, 21.0]),
-    tile(5, (64, 64), [24.8, 98.6], [9.4, 49.4]),
-    tile(6, (128, 256), [11.2, 45.0], [0.4, 22.8]),
-    tile(7, (64, 128), [16.8, 69.0], [0.4, 28.8]),
-    tile(9, (64, 256), [13.6, 51.0], [2.4, 24.0]),
+    tile(0, (128, 128), [13.6, 6.8, 51.0], [3.4, 1.0, 22.8]),
+    tile(1, (128, 64), [16.0, 8.2, 70.0], [2.4, 2.0, 25.4]),
+    tile(3, (256, 128), [11.2, 5.6, 45.0], [0.4, 0.2, 18.4]),
+    tile(4, (256, 64), [13.2, 6.6, 51.0], [0.4, 1.0, 21.0]),
+    tile(5, (64, 64), [24.8, 13.0, 98.8], [9.4, 8.4, 49.4]),
+    tile(6, (128, 256), [11.2, 5.6, 45.0], [0.4, 0.2, 22.8]),
+    tile(7, (64, 128), [16.8, 8.2, 69.0], [0.4, 3.0, 28.8]),
+    tile(9, (64, 256), [13.6, 6.8, 51.0], [2.4, 1.0, 24.0]),
 ];
 
 /// How many clusters of 1, 2, … processors an H100 or H200 with 132 of them holds; no larger one was seen.
@@ -57,9 +58,14 @@ const ALIGNMENT: u64 = 127;
 const COUNTER: u64 = ALIGNMENT + 4;
 /// The tensors' own copies end at a multiple of 16, once or twice.
 const COPIES_END: [u64; 3] = [0, 16, 32];
-/// Along the depth a part has more than this many elements if there are more than [`FEW_PARTS`].
+/// Along the depth a part has more than this many elements if there are at least so many parts.
 const DEPTH: u64 = 1024;
-const FEW_PARTS: u64 = 9;
+const MANY_PARTS: u64 = 9;
+/// Behind other waves a part has at least so many steps, of `float32`, `float16` and `bfloat16`.
+const STEPS_MIN: [u64; 3] = [6, 4, 1];
+const BFLOAT16: usize = 2;
+/// A tile of 64 by 64.
+const SMALLEST_BYTES: u64 = 64 * 64 * 4;
 
 /// The workspace on the GPU, where cuDNN has said another for one that is not there.
 pub(super) fn workspace_bytes(convolution: &Convolution, tiling: Tiling, said: u64) -> u64 {
@@ -100,6 +106,8 @@ fn are_copies(convolution: &Convolution, bytes: u64) -> bool {
 struct Waves {
     splits: bool,
     tile_bytes: u64,
+    /// The place of the type in the tables.
+    kind: usize,
     /// What adding up costs.
     cost: f64,
     /// Steps along the depth, and how many elements one has.
@@ -117,18 +125,23 @@ impl Waves {
         // Tiles of which no part was seen are not split.
         let found = TILES.iter().find(|tile| tile.number == tiling.tile);
         let tile = found.or_else(|| TILES.first().filter(|_| !splits))?;
-        let half = convolution.element_size() == 2;
+        let kind = match convolution.element_size() {
+            4 => 0,
+            _ if convolution.is_bfloat16() => BFLOAT16,
+            _ => 1,
+        };
         let ([rows, columns], depth) = convolution.tiling(tile.extent);
         let [rows, columns] =
             [(rows, 0), (columns, 1)].map(|(tiles, side)| tiles.next_multiple_of(tiling.cluster[side]));
         let tiles = rows * columns * convolution.groups();
         let (full, left) = (tiles.checked_div(processors)?, tiles.checked_rem(processors)?);
-        let step = if half { 64 } else { 32 };
+        let step = if kind == 0 { 32 } else { 64 };
         let costs = if full == 0 { tile.alone } else { tile.behind };
         Some(Waves {
             splits,
             tile_bytes: tile.extent.0 * tile.extent.1 * 4,
-            cost: costs[usize::from(half)],
+            kind,
+            cost: costs[kind],
             steps: depth.div_ceil(step),
             step,
             full,
@@ -143,11 +156,18 @@ impl Waves {
             return 1;
         }
         let deep = self.steps / (DEPTH / self.step + 1);
-        if self.full == 0 && self.parts_max >= FEW_PARTS && deep >= FEW_PARTS {
+        let alone = self.full == 0;
+        // As deep as this, all parts do.
+        let is_deep = if alone {
+            self.parts_max >= MANY_PARTS
+        } else {
+            self.kind == BFLOAT16 && self.tile_bytes > SMALLEST_BYTES
+        };
+        if is_deep && deep >= MANY_PARTS {
             return self.parts_max.min(deep);
         }
         // The least time: a part's steps, and to add up two and two.
-        let steps_min = if self.full > 0 && self.step == 32 { 6 } else { 1 };
+        let steps_min = if alone { 1 } else { STEPS_MIN[self.kind] };
         #[expect(clippy::cast_precision_loss, reason = "far below the precision of numbers")]
         let time = |parts: u64| {
             let steps =
@@ -186,15 +206,18 @@ mod tests {
     const DATA: u8 = 1;
     const FILTER: u8 = 2;
     const FLOAT: i32 = 0;
+    const HALF: i32 = 2;
     const BFLOAT16: i32 = 9;
 
     /// Pass, type, input, filter, stride and padding, channels last; tile and cluster; what cuDNN says without the GPU, and with an H200.
     #[expect(clippy::type_complexity, reason = "a row")]
-    const ASKED: [(u8, i32, [u64; 4], [u64; 4], [u64; 2], bool, [u64; 3], u64, u64); 13] = [
+    const ASKED: [(u8, i32, [u64; 4], [u64; 4], [u64; 2], bool, [u64; 3], u64, u64); 15] = [
         (FORWARD, BFLOAT16, [2, 1024, 10, 10], [1024, 1024, 3, 3], [1, 1], true, [7, 4, 1], 0, 2_097_439),
         (FORWARD, BFLOAT16, [20, 640, 14, 14], [512, 640, 3, 3], [1, 1], false, [0, 4, 2], 14_930_067, 15_978_703),
         (FILTER, BFLOAT16, [128, 128, 16, 16], [32, 128, 3, 3], [1, 1], true, [7, 1, 3], 590_019, 3_834_519),
-        (FILTER, BFLOAT16, [4, 256, 144, 144], [512, 256, 2, 2], [2, 0], false, [5, 4, 2], 64_749_715, 65_798_543),
+        (FILTER, BFLOAT16, [24, 256, 48, 48], [512, 256, 3, 3], [2, 1], true, [1, 1, 8], 131, 3_932_799),
+        (FILTER, HALF, [32, 1024, 7, 7], [1024, 1024, 3, 3], [1, 1], false, [7, 4, 4], 25_297_043, 28_443_187),
+        (FILTER, HALF, [32, 2048, 7, 7], [1024, 2048, 1, 1], [1, 0], false, [0, 4, 2], 9_633_939, 13_304_207),
         (DATA, BFLOAT16, [96, 256, 4, 4], [1024, 256, 3, 3], [1, 1], true, [7, 1, 1], 131, 3_146_079),
         (DATA, BFLOAT16, [48, 768, 48, 48], [1000, 768, 2, 2], [1, 1], false, [0, 4, 2], 406_509_459, 409_655_315),
         (FORWARD, FLOAT, [192, 1024, 6, 6], [1024, 1024, 3, 3], [2, 1], false, [3, 1, 2], 75_497_739, 87_818_639),

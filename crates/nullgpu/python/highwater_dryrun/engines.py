@@ -2,8 +2,8 @@
 
 usage: engines.py LIBRARY PROPERTIES    (a process of its own; standard input is a Unix socket that listens)
 
-A request is a line of numbers (`crates/nullgpu-core`, `cudnn/installed`): the kind of the operation, the mode of the heuristics, the type to
-compute in, the number of dimensions; of input, filter and output each the type, the alignment, the sizes and the strides; then the
+A request is a line of numbers (`crates/nullgpu-core`, `cudnn/installed`): the kind of the operation, the mode of the heuristics (or, negative,
+the bits of an engine's number, of which alone it is asked), the type to compute in, the number of dimensions; of input, filter and output each the type, the alignment, the sizes and the strides; then the
 strides, the paddings before and after, and the dilations. The answer is a line with `BYTES:NOTES` for each engine, best first: its
 workspace, and its numerical notes as bits. Of an engine for clusters, `:TILE:WORKSPACE:ROWS:COLUMNS` follow, its knobs of these names. The
 answer is `?` if cuDNN does not say.
@@ -128,8 +128,11 @@ class Cudnn:
     def engines(self, numbers):
         """What is said of each engine."""
         kind, mode, precision = (next(numbers) for _ in range(3))
+        graph = self.graph(numbers, kind, precision)
+        if mode < 0:
+            return [self.engine(self.configuration(graph, ~mode))]
         heuristics = self.create(HEURISTICS)
-        self.refer(heuristics, 201, self.graph(numbers, kind, precision))
+        self.refer(heuristics, 201, graph)
         self.enumerated(heuristics, 200, HEURISTICS_MODE, mode)
         self.refer(heuristics, 204, self.properties)
         self.finish(heuristics)
@@ -139,6 +142,18 @@ class Cudnn:
         configurations = (ctypes.c_void_p * room)(*(self.create(CONFIGURATION) for _ in range(room)))
         found = self.get(heuristics, 202, DESCRIPTOR, configurations) if room else 0
         return [self.engine(configuration) for configuration in configurations[:found]]
+
+    def configuration(self, graph, number):
+        """An engine as it is set up without wishes."""
+        engine = self.create(ENGINE)
+        self.refer(engine, 1300, graph)
+        self.integers(engine, 1301, [number])
+        self.refer(engine, 1307, self.properties)
+        self.finish(engine)
+        configuration = self.create(CONFIGURATION)
+        self.refer(configuration, 300, engine)
+        self.finish(configuration)
+        return configuration
 
     def engine(self, configuration):
         workspace = (ctypes.c_int64 * 1)()
