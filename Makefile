@@ -322,9 +322,13 @@ parallel: build
 		--python $(VENV)/bin/python --data $(PARALLEL) --program $(PARALLEL_PROGRAM),$(call skip,dry runs of several ranks against \
 		measured ones: they need measurements (PARALLEL=) and the wheel of torch))
 
-# The dry runs that take longest, of which `make test` has a small case: a minute.
+# The dry runs that take longest, of which `make test` has a small case, with the cuDNN that this PyTorch requires: two minutes, and 0.4 GB
+# to download, once.
+CUDNN := target/cudnn
 dry-runs: python torch-wheels
-	$(call tests-with-torch,nightly_)
+	test -e $(CUDNN)/ready || { $(VENV)/bin/python -m pip install --quiet --no-deps --target $(CUDNN) \
+		"$$(sed -n 's/^Requires-Dist: \(nvidia-cudnn-[a-z0-9]*==[0-9.]*\).*/\1/p' $(WITH_TORCH)/torch-*.dist-info/METADATA)" && touch $(CUDNN)/ready; }
+	HIGHWATER_TEST_CUDNN=$(CURDIR)/$(CUDNN) $(call tests-with-torch,nightly_)
 
 # A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
 # download, once. `make test` runs the functions that Ray's tasks call, without Ray. And a training under Ray Train, on the null GPU.

@@ -7,6 +7,9 @@
 //!
 //! Nothing here touches a GPU or a driver, and there is no code of NVIDIA's: names, numbers and the shapes of structures are
 //! facts of their binary interface. `settings` says what the parent process can choose.
+//!
+//! More than 9,000 lines, because a dozen libraries of CUDA's have their answers here, and these share the books, the streams and the ranks
+//! of one process.
 
 #![expect(non_snake_case, reason = "the functions have the names that C programs call them by")]
 

@@ -7,7 +7,7 @@
 //! | `HIGHWATER_NULLGPU_CONTEXT` | bytes of a card that programs do not get | what an H200 takes: 527 MiB, and more as kernels are loaded |
 //! | `HIGHWATER_NULLGPU_CUDA` | the CUDA version as a number: 13000 is 13.0 | 13000 |
 //! | `HIGHWATER_NULLGPU_CUDNN` | the cuDNN version as a number: 91900 is 9.19.0 | 91900 |
-//! | `HIGHWATER_NULLGPU_ENGINES` | the socket at which the installed cuDNN is asked for its engines | convolutions want what was learned |
+//! | `HIGHWATER_NULLGPU_ENGINES` | the socket of the process that has the installed cuDNN loaded | convolutions want what was learned |
 //! | `HIGHWATER_NULLGPU_NCCL` | the NCCL version as a number: 22809 is 2.28.9 | 22809 |
 //! | `HIGHWATER_NULLGPU_PARENT` | the process whose own children end when it does (`parent`) | they go on |
 //! | `HIGHWATER_NULLGPU_RANKS` | the directory where ranks meet | communicators are alone, and as if all of their ranks were alike |

@@ -70,7 +70,7 @@ const NVML: [&str; 26] = [
     "nvmlSystemGetDriverVersion",
 ];
 
-const DRIVER: [&str; 119] = [
+const DRIVER: [&str; 120] = [
     "cuCtxCreate_v2",
     "cuCtxDestroy_v2",
     "cuCtxFromGreenCtx",
@@ -111,6 +111,7 @@ const DRIVER: [&str; 119] = [
     "cuFuncSetCacheConfig",
     "cuGetErrorName",
     "cuGetErrorString",
+    "cuGetExportTable",
     "cuGetProcAddress",
     "cuGetProcAddress_v2",
     "cuGraphAddKernelNode_v2",
@@ -326,8 +327,8 @@ const MATRIX_PRODUCTS: [&str; 26] = [
     "cublasLtMatrixTransformDescSetAttribute",
 ];
 
-/// What cuDNN looks up in the compiler of kernels.
-const COMPILER: [&str; 12] = [
+/// What cuDNN and others look up in the compiler of kernels.
+const COMPILER: [&str; 15] = [
     "__nvrtcCPEx",
     "nvrtcCompileProgram",
     "nvrtcCreateProgram",
@@ -335,10 +336,13 @@ const COMPILER: [&str; 12] = [
     "nvrtcGetCUBIN",
     "nvrtcGetCUBINSize",
     "nvrtcGetErrorString",
+    "nvrtcGetLoweredName",
+    "nvrtcGetNumSupportedArchs",
     "nvrtcGetPTX",
     "nvrtcGetPTXSize",
     "nvrtcGetProgramLog",
     "nvrtcGetProgramLogSize",
+    "nvrtcGetSupportedArchs",
     "nvrtcVersion",
 ];
 

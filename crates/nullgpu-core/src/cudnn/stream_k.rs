@@ -62,7 +62,7 @@ const COPIES_END: [u64; 3] = [0, 16, 32];
 const DEPTH: u64 = 1024;
 const MANY_PARTS: u64 = 9;
 /// Behind other waves a part has at least so many steps, of `float32`, `float16` and `bfloat16`.
-const STEPS_MIN: [u64; 3] = [6, 4, 1];
+const STEPS_MIN: [u64; 3] = [6, 3, 1];
 const BFLOAT16: usize = 2;
 /// A tile of 64 by 64.
 const SMALLEST_BYTES: u64 = 64 * 64 * 4;
