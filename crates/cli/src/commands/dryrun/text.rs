@@ -410,8 +410,8 @@ fn write_caveats(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> i
     }
     if main.convolutions_estimated {
         caveats.push(
-            "The workspaces of convolutions are estimates, learned from an H200. They are exact where cuDNN 9.8 or newer is \
-             installed beside this PyTorch (`pip install nvidia-cudnn-cu13`, or `-cu12`): it is asked, without a GPU"
+            "The workspaces of convolutions are estimates, learned from an H200. If cuDNN 9.8 or newer is installed beside \
+             this PyTorch (`pip install nvidia-cudnn-cu13`, or `-cu12`), a dry run asks it for them, without a GPU"
                 .to_owned(),
         );
     }
