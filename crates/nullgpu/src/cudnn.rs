@@ -17,12 +17,12 @@ const STOOD_IN_FOR: [&str; 3] = ["libcublasLt.so", "libcuda.so", "libnvrtc.so"];
 
 /// A process that answers for the installed cuDNN; it is ended with this.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct EngineServer {
     process: Child,
     socket: PathBuf,
 }
 
-impl Desk {
+impl EngineServer {
     /// Opens one in the directory of a run, with the modules that were written to `python`. Nothing if there is no cuDNN beside the PyTorch
     /// that can be loaded, or no process can be started: convolutions are estimated then.
     pub(crate) fn open(
@@ -35,7 +35,7 @@ impl Desk {
         let library = installed(interpreter)?;
         let socket = directory.join("cudnn");
         let process = start(interpreter, prepared, machine, python, &library, listener(&socket)?).ok()?;
-        Some(Desk { process, socket })
+        Some(EngineServer { process, socket })
     }
 
     /// What tells the program's processes where it is.
@@ -44,7 +44,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for EngineServer {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.process.kill();

@@ -319,11 +319,11 @@ impl Run<'_> {
         let trace = directory.join("calls.jsonl");
         let machine = Machine { trace: Some(trace.clone()), ..self.machine.clone() };
         let sandbox = self.sandbox.then(|| Sandbox::new(directory, &stubs)).transpose()?;
-        let desk = cudnn::Desk::open(self.interpreter, &prepared, &machine, &python, directory);
+        let engines = cudnn::EngineServer::open(self.interpreter, &prepared, &machine, &python, directory);
         let begun = Instant::now();
         let commands = self.rank_variables().into_iter().map(|variables| {
             let mut command = self.command(&prepared, &machine, &python, directory, sandbox.as_ref());
-            command.envs(variables).envs(desk.as_ref().map(cudnn::Desk::variable));
+            command.envs(variables).envs(engines.as_ref().map(cudnn::EngineServer::variable));
             command
         });
         let plan = Plan {

@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod docs;
 mod dryrun;
+mod dryrun_cudnn;
 mod dryrun_faults;
 mod dryrun_ranks;
 mod environment;

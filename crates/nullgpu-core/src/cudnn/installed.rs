@@ -65,12 +65,12 @@ impl Graph {
             Question::Engine(number) => !number,
         };
         let request = format!("{} {wanted}{}\n", self.kind, self.numbers);
-        let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = desk.known.get(&request) {
+        let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = client.known.get(&request) {
             return known.clone();
         }
-        let answer = desk.ask(&request).and_then(|answer| parse(&answer, &self.convolution));
-        desk.known.insert(request, answer.clone());
+        let answer = client.ask(&request).and_then(|answer| parse(&answer, &self.convolution));
+        client.known.insert(request, answer.clone());
         answer
     }
 }
@@ -104,8 +104,8 @@ fn numbers(descriptors: &Descriptors, operation: u64) -> Option<String> {
     Some(text)
 }
 
-/// The connection of this process, and what it was answered.
-struct Desk {
+/// The connection of this process, and the answers so far.
+struct Client {
     /// With the process that has made it: a child that a program forks makes one of its own.
     connection: Option<(u32, BufReader<UnixStream>)>,
     known: BTreeMap<String, Option<Answer>>,
@@ -113,9 +113,9 @@ struct Desk {
     closed: bool,
 }
 
-static DESK: Mutex<Desk> = Mutex::new(Desk { connection: None, known: BTreeMap::new(), closed: false });
+static CLIENT: Mutex<Client> = Mutex::new(Client { connection: None, known: BTreeMap::new(), closed: false });
 
-impl Desk {
+impl Client {
     fn ask(&mut self, request: &str) -> Option<String> {
         if self.closed {
             return None;

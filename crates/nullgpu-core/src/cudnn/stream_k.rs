@@ -22,8 +22,8 @@ pub(super) struct Tiling {
     pub(super) cluster: [u64; 2],
 }
 
-/// A tile, and what it costs to add up its parts once, in steps along the depth: of `float32`, `float16` and `bfloat16`, alone and behind
-/// other waves.
+/// A tile, and the cost of adding its parts in pairs once, in steps along the depth: for `float32`, `float16` and `bfloat16`, alone and
+/// behind other waves.
 struct Tile {
     number: u64,
     extent: (u64, u64),

@@ -2,16 +2,18 @@
 
 usage: engines.py LIBRARY PROPERTIES    (a process of its own; standard input is a Unix socket that listens)
 
-A request is a line of numbers (`crates/nullgpu-core`, `cudnn/installed`): the kind of the operation, the mode of the heuristics (or, negative,
-the bits of an engine's number, of which alone it is asked), the type to compute in, the number of dimensions; of input, filter and output each the type, the alignment, the sizes and the strides; then the
-strides, the paddings before and after, and the dilations. The answer is a line with `BYTES:NOTES` for each engine, best first: its
-workspace, and its numerical notes as bits. Of an engine for clusters, `:TILE:WORKSPACE:ROWS:COLUMNS` follow, its knobs of these names. The
-answer is `?` if cuDNN does not say.
+A request is a line of numbers (`crates/nullgpu-core`, `cudnn/installed`): the kind of the operation, the mode of the heuristics (or, if
+negative, the inverted number of the only engine in question), the type to compute in, the number of dimensions; of input, filter and output
+each the type, the alignment, the sizes and the strides; then the strides, the paddings before and after, and the dilations. The answer is a
+line with `BYTES:NOTES` for each engine, best first: its workspace, and its numerical notes as bits. `:TILE:WORKSPACE:ROWS:COLUMNS`, the knobs
+of these names, follow for an engine that works in clusters. The answer is `?` if cuDNN refuses. Without a cuDNN that can be asked this
+process ends.
 
 cuDNN does this from version 9.8 on ("device-less ahead-of-time compilation"): its heuristics need the properties of a GPU alone.
 """
 
 import ctypes
+import os
 import socket
 import sys
 import threading
@@ -188,42 +190,35 @@ class Cudnn:
             self.made.clear()
 
 
-class Unloadable:
-    """In the place of a cuDNN that cannot be asked."""
-
-    def answer(self, line):
-        return "?"
-
-
-def loaded(library, properties):
-    try:
-        return Cudnn(library, properties)
-    except (AttributeError, OSError, Refused):
-        return Unloadable()
-
-
-class Desk:
+class Server:
     """Answers all processes of a run. cuDNN is loaded when the first of them asks."""
 
     def __init__(self, library, properties):
         self.library, self.properties, self.cudnn, self.lock = library, properties, None, threading.Lock()
 
+    def loaded(self):
+        """The cuDNN; this process ends if there is none that can be asked, so that nobody waits for an answer."""
+        try:
+            return Cudnn(self.library, self.properties)
+        except (AttributeError, OSError, Refused):
+            os._exit(1)
+
     def serve(self, connection):
         with connection, connection.makefile("rw", encoding="ascii", newline="\n") as stream:
             for line in stream:
                 with self.lock:
-                    self.cudnn = self.cudnn or loaded(self.library, self.properties)
+                    self.cudnn = self.cudnn or self.loaded()
                     answer = self.cudnn.answer(line)
                 stream.write(answer + "\n")
                 stream.flush()
 
 
 def main():
-    desk = Desk(*sys.argv[1:3])
+    server = Server(*sys.argv[1:3])
     with socket.socket(fileno=0) as listener:
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=desk.serve, args=(connection,), daemon=True).start()
+            threading.Thread(target=server.serve, args=(connection,), daemon=True).start()
 
 
 if __name__ == "__main__":
