@@ -243,6 +243,20 @@ lazy = torch.nn.Sequential(torch.nn.LazyConv2d(8, 3), torch.nn.Flatten(), torch.
 assert lazy(torch.randn(2, 3, 8, 8, device='cuda')).shape == (2, 4)
 # Chances that nobody knows sum up to 1, of a single case too.
 torch.distributions.Categorical(torch.randn(1, 4, device='cuda').softmax(1)).sample()
+# PyTorch's checks of arguments hold for what nobody knows, and look at what is known.
+correlations = torch.distributions.LKJCholesky(4, torch.ones((), device='cuda'))
+assert correlations.log_prob(correlations.sample((10,))).shape == (10,)
+torch.distributions.Multinomial(10, torch.randn(2, 4, device='cuda').softmax(-1)).sample((3,))
+try: torch.distributions.Normal(torch.zeros(3, device='cuda'), -torch.ones(3, device='cuda'))
+except ValueError as error: assert 'scale' in str(error), error
+else: raise AssertionError('a negative scale')
+counts = torch.randint(1, 5, (9,), device='cuda')
+assert torch.cov(torch.randn(4, 9, device='cuda'), fweights=counts, aweights=torch.rand(9, device='cuda')).shape == (4, 4)
+segments = torch.randn(9, 2, device='cuda', requires_grad=True)
+torch.segment_reduce(segments, 'sum', lengths=torch.bincount(counts, minlength=5), axis=0).sum().backward()
+try: torch.segment_reduce(segments, 'sum', lengths=torch.tensor([4, 4]).cuda(), axis=0)
+except RuntimeError as error: assert 'sum to' in str(error), error
+else: raise AssertionError('segments that are shorter than the data')
 try: torch.normal(torch.zeros(2, device='cuda'), torch.tensor([1.0, -1.0], device='cuda'))
 except RuntimeError as error: assert 'std >= 0' in str(error), error
 else: raise AssertionError('a negative deviation')

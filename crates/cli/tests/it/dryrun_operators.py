@@ -19,11 +19,8 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 
 DIFFERENT = {
     "as_strided": "the sample is a view, of which a copy has less",
-    "combinations": "masks inside of it count as full",
-    "cov": "it reads whether weights are negative",
     "index_fill": "the sample has no index",
     "_native_batch_norm_legit": "GPUs keep statistics",
-    "_segment_reduce": "it reads the sum of lengths",
     "linalg.eig": "the host computes it, of values that nobody knows",
     "linalg.eigvals": "the host computes it, of values that nobody knows",
     "linalg.lstsq": "GPUs have one driver",

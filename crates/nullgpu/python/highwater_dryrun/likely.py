@@ -35,7 +35,9 @@ _EVENLY = 0.6180339887498949
 """Multiples of the golden ratio lie evenly between 0 and 1, those of each stretch too."""
 _ORDERING = frozenset("lt le gt ge less less_equal greater greater_equal".split())
 _COUNTING = frozenset("any sum count_nonzero".split())
-_CHECKING = frozenset("all is_all_true".split())
+_CHECKING = frozenset(["all"])
+_ASSERTION = "is_all_true"
+"""PyTorch's own check of arguments, as of parameters of distributions: what only a GPU could compute is sound."""
 _SORTING = frozenset("sort argsort".split())
 _CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
 _REMAINDERS = frozenset("mod remainder fmod".split())
@@ -165,6 +167,8 @@ class Likely:
             # As many as an index by the mask would find.
             value = self._values.get(tensors[0])
             inputs = {id(tensors[0]): self.mask(tensors[0]) if value is None else value}
+        elif base == _ASSERTION:
+            return [torch.full(results[0].shape, True)]
         elif base in _CHECKING and len(tensors) == 1 and tensors[0].numel() == 1:
             # Whether a single number is sound is asked like this: it is, if nothing speaks against it.
             value = self._values.get(tensors[0])

@@ -94,6 +94,8 @@ class Asked:
         self.likely = likely
         """Of tensors that nobody knows, as :class:`highwater_dryrun.likely.Likely`."""
         self.answers: "list[bytes]" = []
+        self.selected: "int | None" = None
+        """How many elements are set in each mask that the function makes itself."""
         self.assumed: "str | None" = None
 
     def count(self, number: int) -> None:
@@ -271,11 +273,40 @@ def _lengths(asked: Asked, mask: torch.Tensor) -> torch.Tensor:
     return value.sum(1)
 
 
+def finite(asked: Asked, *_: Any, **__: Any) -> None:
+    """Eigenvalues: reads whether all elements are finite."""
+    asked.answers.append(bytes([True]))
+
+
 def normal(asked: Asked, _: Any = None, std: Any = None, *__: Any, **___: Any) -> None:
     """Numbers around means: reads whether every standard deviation is one, before and after it has made room."""
     if isinstance(std, torch.Tensor) and std.is_cuda and std.numel():
         value = asked.known(std)
         asked.answers += [bytes([value is None or not bool((value < 0).any())])] * 2
+
+
+def combinations(asked: Asked, tensor: torch.Tensor, r: int = 2, with_replacement: bool = False) -> None:
+    """So many of the elements at a time: selects each one's from a grid by a mask."""
+    choices = tensor.numel() + (r - 1 if with_replacement else 0)
+    asked.selected = math.comb(choices, r)
+
+
+def cov(asked: Asked, _: torch.Tensor, *, fweights: Any = None, aweights: Any = None, **__: Any) -> None:
+    """Covariances of weighted observations: reads whether any of the weights is negative, of each kind, and whether they have a sum."""
+    weights = [given for given in (fweights, aweights) if isinstance(given, torch.Tensor)]
+    for given in weights:
+        value = asked.known(given)
+        asked.answers.append(bytes([value is None or not bool((value < 0).any())]))
+    asked.answers += [bytes([True])] * bool(weights)
+
+
+def segment_reduce(asked: Asked, data: torch.Tensor, *_: Any, lengths: Any = None, **options: Any) -> None:
+    """A reduction of segments: reads the length of the shortest, and whether together they are as long as the data."""
+    if isinstance(lengths, torch.Tensor) and lengths.numel() and not options.get("unsafe"):
+        value = asked.known(lengths)
+        asked.count(0 if value is None else int(value.min()))
+        length = data.shape[options.get("axis", 0)]
+        asked.answers.append(bytes([value is None or bool((value.sum(-1) == length).all())]))
 
 
 RULES: "dict[str, Callable[..., None]]" = {
@@ -285,13 +316,18 @@ RULES: "dict[str, Callable[..., None]]" = {
     "_nested_tensor_from_mask_left_aligned": left_aligned,
     "bincount": bincount,
     "coalesce": coalesce,
+    "combinations": combinations,
+    "cov": cov,
     "ctc_loss": ctc_loss,
     "index_put": index,
     "index_put_": index,
     "isin": isin,
+    "linalg_eig": finite,
+    "linalg_eigvals": finite,
     "normal": normal,
     "one_hot": one_hot,
     "repeat_interleave": repeat_interleave,
+    "segment_reduce": segment_reduce,
     "unique": unique,
     "unique_consecutive": unique_consecutive,
 }

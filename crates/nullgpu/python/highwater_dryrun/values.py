@@ -9,6 +9,7 @@ order; for that reason they are looked at where Python calls them and not below,
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import torch
@@ -81,6 +82,8 @@ class Values(TorchFunctionMode):
         self._likely = likely.Likely(self._known, self.mirrors, self._assume, self._reads)
         self._count_unknown = core.library().highwater_nullgpu_unknown_reads
         self._unknown_reads = self._count_unknown()
+        self._selected = threading.local()
+        """How many elements are set in masks that the function makes which this thread has called."""
 
     def reads(self) -> "list[dict[str, Any]]":
         """Reads that were told nothing."""
@@ -162,12 +165,16 @@ class Values(TorchFunctionMode):
         # Numbers in a sum are noted where Python reads them.
         if asked.assumed is not None and rule is not None:
             self._reads.note(name, may_matter=True, assumed=asked.assumed)
+        self._selected.count = asked.selected
         if asked.answers:
             core.answer_reads(asked.answers)
         return bool(asked.answers)
 
     def told_of_mask(self, mask: torch.Tensor) -> int:
         """How much of a mask is set, of which no function of Python's may know: autograd's threads index by masks, too."""
+        selected = getattr(self._selected, "count", None)
+        if selected is not None:
+            return min(selected, mask.numel())
         value = self.mirrors.get(mask)
         if value is None:
             value = self._likely.mask(mask)
