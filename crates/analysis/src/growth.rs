@@ -82,6 +82,9 @@ pub(crate) fn growth(
         };
         let own = counted.partition_point(|iteration| iteration.entries.end <= alloc);
         if !counted.get(own).is_some_and(|iteration| iteration.entries.contains(&alloc)) {
+            if alloc >= end && freed.is_none() && lifetime.free_completed().is_none() {
+                by_site.entry(sites.site(lifetime.stack)).or_default().is_left_behind_last = true;
+            }
             continue;
         }
         if let Some(freed) = freed {
@@ -150,7 +153,10 @@ struct Left {
     count: u64,
     losses: u64,
     iterations: usize,
+    first_iteration: Option<usize>,
     last_iteration: Option<usize>,
+    /// Whether something stays that was made after the last iteration.
+    is_left_behind_last: bool,
     by_stack: FxHashMap<StackId, u64>,
     by_size: FxHashMap<u64, u64>,
 }
@@ -170,6 +176,7 @@ impl Left {
         self.count += 1;
         if self.last_iteration != Some(iteration) {
             self.iterations += 1;
+            self.first_iteration.get_or_insert(iteration);
             self.last_iteration = Some(iteration);
         }
         for sum in [self.by_stack.entry(stack).or_default(), self.by_size.entry(bytes).or_default()] {
@@ -185,6 +192,9 @@ impl Left {
         let largest = self.by_stack.into_iter().max_by_key(|&(stack, bytes)| (bytes, std::cmp::Reverse(stack)));
         let stack = largest.map_or(StackId::MISSING, |(stack, _)| stack);
         let is_loss = self.losses == self.count;
+        // What an evaluation leaves after a step belongs to the next iteration: the first has none, and the last one's comes behind it.
+        let is_shifted = self.is_left_behind_last && self.first_iteration.is_some_and(|first| first > 0);
+        let counted = counted - usize::from(is_shifted);
         Growth { site, stack, bytes: self.bytes, count: self.count, iterations: self.iterations, counted, is_loss }
     }
 }

@@ -578,12 +578,39 @@ fn ending_at(ends: &[usize], (entries, outline): (&EntryTable, &Outline), from_s
     let ends_each = ranges.len() > 1
         && outline.has_forward(first.start, first.end)
         && first_like(entries, first, tail.clone()).is_none();
+    // An evaluation may run the lines of training. It has no backward pass, and keeps nothing for one.
+    let evaluates = || {
+        !outline.has_backward(tail.start, tail.end)
+            && most_kept(entries, tail.clone()) * 2 < most_kept(entries, before_backward(outline, last.clone()))
+    };
     // What follows the last one is another iteration only if it gets somewhere, or runs out of memory.
-    let gets_somewhere = !ends_each && count(tail.clone()) * 4 >= count(last.clone());
+    let gets_somewhere = !ends_each && count(tail.clone()) * 4 >= count(last.clone()) && !evaluates();
     if first_like(entries, last, tail.clone()).is_some() && (fails || gets_somewhere) {
         ranges.push((tail, false));
     }
     ranges
+}
+
+/// The part of a range before its first backward pass.
+fn before_backward(outline: &Outline, range: Range<usize>) -> Range<usize> {
+    let mut passes = outline.of(|kind| kind == Kind::Backward).map(|part| part.entries.start);
+    let end = passes.find(|start| range.contains(start)).unwrap_or(range.end);
+    range.start..end
+}
+
+/// How many blocks that a range allocates are there at once, at most.
+fn most_kept(entries: &EntryTable, range: Range<usize>) -> usize {
+    let mut live: FxHashSet<u64> = FxHashSet::default();
+    let mut most = 0;
+    for row in range {
+        match entries.actions()[row] {
+            Action::ALLOC => _ = live.insert(entries.addresses()[row]),
+            Action::FREE_REQUESTED => _ = live.remove(&entries.addresses()[row]),
+            _ => {}
+        }
+        most = most.max(live.len());
+    }
+    most
 }
 
 /// Who calls the step of a scope, as far as an allocation in it tells.

@@ -282,6 +282,16 @@ impl<'a> Case<'a> {
         self.pairing.caches.contains(&self.row)
     }
 
+    /// Whether a call of the model before the recording left it behind, as later ones leave their like.
+    pub(crate) fn is_left_before(&self) -> bool {
+        self.pairing.left_before.contains(&self.row)
+    }
+
+    /// Whether an optimizer of the program's own made it for a parameter, as it was constructed.
+    pub(crate) fn is_constructed_state(&self) -> bool {
+        self.pairing.constructed_states.contains(&self.row)
+    }
+
     /// Whether it was made by a constructor of the program's when the modules were there, and nothing pairs with it.
     pub(crate) fn is_apart(&self) -> bool {
         self.pairing.is_apart(self.row, self.size_bytes)

@@ -267,7 +267,7 @@ fn regions(snapshot: &Snapshot, device: u32) -> Vec<Region> {
 ///
 /// # Source
 /// PyTorch v2.11, `torch/optim`.
-const OPTIMIZERS: [(&str, usize, usize); 12] = [
+const OPTIMIZERS: [(&str, usize, usize); 13] = [
     ("Adam", 2, 3),
     ("AdamW", 2, 3),
     ("NAdam", 2, 2),
@@ -275,6 +275,8 @@ const OPTIMIZERS: [(&str, usize, usize); 12] = [
     ("Adamax", 2, 2),
     ("Adadelta", 2, 2),
     ("Adagrad", 1, 1),
+    // Rows and columns of matrices; of vectors, which are small, one as large.
+    ("Adafactor", 0, 0),
     ("Rprop", 2, 2),
     ("RMSprop", 1, 3),
     ("Muon", 1, 1),

@@ -4,10 +4,12 @@ mod apart;
 mod assigned;
 mod behind;
 mod caches;
+mod constructed;
 mod copies;
 mod earlier;
 mod fed;
 mod first_steps;
+mod left;
 mod orders;
 mod picked;
 
@@ -92,6 +94,10 @@ pub(crate) struct Pairing {
     apart: FxHashSet<usize>,
     /// Rows that are a cache, though no layer makes them in its turn.
     pub(crate) caches: FxHashSet<usize>,
+    /// Rows that an optimizer of the program's own constructs for the parameters.
+    pub(crate) constructed_states: FxHashSet<usize>,
+    /// Rows from before the recording that modules left in earlier iterations, as they do in later ones.
+    pub(crate) left_before: FxHashSet<usize>,
     /// Without a backward pass: rows that the program makes before several calls of the model, each larger than the model.
     pub(crate) beside_model: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
@@ -400,6 +406,7 @@ impl Pairing {
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_copies_in_forward(&known);
         pairing.find_apart(&known);
+        pairing.find_constructed_states(&known);
         pairing.find_keeping(&known);
         pairing.fed = Fed::new(lifetimes, course, &known.told, |size| {
             known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)

@@ -106,6 +106,14 @@ pub const RULES: &[Rule] = &[
          queue, a memory bank, data, or a part of the model",
         |case| case.is_apart(),
     ),
+    rule(
+        OptimizerState,
+        "constructed-state",
+        &[Build],
+        "no optimizer of PyTorch's steps: allocated by one of the program's constructors after the model, as large as a parameter, with as many \
+         for every other parameter",
+        |case| case.is_constructed_state(),
+    ),
     rule(Parameter, "built", &[Build], "allocated while modules are built, loaded, moved or converted", |_| true),
     rule(
         OptimizerState,
@@ -173,6 +181,14 @@ pub const RULES: &[Rule] = &[
          all of them or in segments that none of them shares; or after all layers, more than all other such blocks together and not the \
          model's last matrix: pages of a cache, or weights of another model",
         |case| case.is_behind_layers(),
+    ),
+    rule(
+        Activation,
+        "left-like-later",
+        &[Untold],
+        "allocated before the recording, never freed, and as large as blocks that modules leave behind in each iteration, with as many times \
+         more of several other sizes: from earlier iterations",
+        |case| case.is_left_before(),
     ),
     rule(
         Parameter,

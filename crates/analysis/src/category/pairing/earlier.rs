@@ -218,6 +218,7 @@ impl Pairing {
             .zip(&fresh)
             .filter(|(block, is_fresh)| block.size_bytes > LARGE && may_be_frozen(block, **is_fresh));
         let is_frozen_model = unpaired.count() >= MIN_FROZEN;
+        self.find_left_before(known, &held, |size| gradients(size) > 0 || is_of_optimizer(size));
         let answers = held.iter().enumerate().zip(found.is_parameter).zip(found.is_in_doubt).zip(fresh);
         for ((((index, block), is_parameter), is_in_doubt), is_fresh) in answers {
             // Of trained parameters alone, the gradients tell how many there are, and in which order.
@@ -229,7 +230,7 @@ impl Pairing {
             if gradients(block.size_bytes) > 0 && may_be_replaced(block.size_bytes) {
                 self.in_doubt.insert(block.row);
             }
-            if has_rows_alone(block.size_bytes) {
+            if has_rows_alone(block.size_bytes) || self.left_before.contains(&block.row) {
                 continue;
             }
             if is_of_optimizer(block.size_bytes) {

@@ -1,0 +1,46 @@
+//! What an optimizer of the program's own constructs for the parameters, such as momenta.
+
+use highwater_snapshot::StackId;
+use rustc_hash::FxHashMap;
+
+use super::{Keeps, Known, MAX_STATES, MIN_LEFT, Pairing, alloc};
+use crate::category::origin::Origin;
+
+impl Pairing {
+    /// Where no optimizer of PyTorch's steps: what one constructor of the program's makes after the model, of each size as many blocks as
+    /// there are gradients, or each time as many more. Beside an optimizer of PyTorch's that would be an average of the weights.
+    pub(super) fn find_constructed_states<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
+        if !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold {
+            return;
+        }
+        let first = known.lifetimes.before_recording;
+        let rows = known.lifetimes.rows.iter().enumerate().skip(first);
+        let built = || rows.clone().filter(|(row, _)| (known.told)(*row) == Origin::Build);
+        let modules = built().filter(|(_, lifetime)| !known.stacks.is_in_constructor(lifetime.stack));
+        let Some(model) = modules.map(|(_, lifetime)| alloc(lifetime)).max() else { return };
+        let mut made: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        for (row, lifetime) in built() {
+            let stays = known.course.freed(lifetime) == known.course.entries;
+            let constructor = known.stacks.constructor(lifetime.stack).filter(|_| alloc(lifetime) > model && stays);
+            if let Some(constructor) = constructor {
+                made.entry(constructor).or_default().push(row);
+            }
+        }
+        let trained =
+            || known.of_size.iter().filter(|(size, of)| **size >= MIN_LEFT && of.gradients > 0 && of.built > 0);
+        for rows in made.into_values() {
+            let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
+            let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+            for &row in &rows {
+                *counts.entry(size(row)).or_default() += 1;
+            }
+            let has_all = |times: usize| {
+                trained().all(|(size, of)| counts.get(size).is_some_and(|&count| count == times * of.gradients))
+            };
+            if trained().next().is_some() && (1..=MAX_STATES).any(has_all) {
+                let pairs = |row: &usize| known.of_size.get(&size(*row)).is_some_and(|of| of.gradients > 0);
+                self.constructed_states.extend(rows.into_iter().filter(pairs));
+            }
+        }
+    }
+}
