@@ -195,6 +195,16 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new("other-sharing", "pass batches in files, or use fewer workers", "slower, but without this limit")
             .with("torch.multiprocessing.set_sharing_strategy('file_system')"),
     ];
+    let steps = if event.id == "shm-nccl" {
+        let without = Step::new(
+            "other-sharing",
+            "remove segments that killed runs left behind, or let NCCL copy through sockets",
+            "slower, but without this limit",
+        );
+        steps.into_iter().take(1).chain([without.with("rm /dev/shm/nccl-*; NCCL_SHM_DISABLE=1")]).collect()
+    } else {
+        steps
+    };
     (because(Cause::SharedMemory, text), steps)
 }
 

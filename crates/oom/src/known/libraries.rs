@@ -39,7 +39,8 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "Failure to initialize cublas may be due to OOM"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
-    row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED"),
+    row("library-handle", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate"),
+    row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED{!whencalling`cublasCreate}"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"),
     row("library-handle", "cuBLAS", "Create cublas handle failed"),
     row("library-alloc", "cuBLAS", "OOM trying to allocate workspace for cublaslt"),
@@ -299,6 +300,11 @@ pub(super) const ROWS: &[Row] = &[
         "PaddlePaddle 2 or newer",
         "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory on GPU {gpu:w}, {allocated:b} memory has been \
          allocated and available memory is only {free:b}",
+    ),
+    row(
+        "paddle",
+        "PaddlePaddle",
+        "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory on GPU {gpu:w}, available memory is only {free:b}",
     ),
     row("paddle", "PaddlePaddle", "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory"),
     row(
