@@ -532,7 +532,12 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     }
     let detail = match (situation.tried_bytes, situation.capacity_bytes) {
         (Some(tried), Some(capacity)) => {
-            format!("one tensor of {} cannot fit on a GPU with {}, whatever the settings", size(tried), size(capacity))
+            format!(
+                "one tensor of {} cannot fit on a GPU with {}, whatever the settings: often it holds all scores of an attention without a \
+                 fused kernel, which grow with the square of the tokens or pixels, or a shape is wrong",
+                size(tried),
+                size(capacity)
+            )
         }
         (Some(tried), None) => format!(
             "no GPU has {}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
@@ -543,7 +548,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     };
     Some(Step::new(
         "split-request",
-        "request less at once: check the shape that the line of the traceback creates",
+        "request less at once: a shorter or smaller input, in tiles or chunks; check the shape that the line of the traceback creates",
         detail,
     ))
 }

@@ -151,6 +151,8 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 const SMALL_POOL_BYTES: u64 = 2 << 30;
 /// A request of less than this is the last straw.
 const LAST_STRAW_BYTES: u64 = 64 << 20;
+/// What one block has at most, on any GPU.
+const LARGEST_SHARED_MEMORY_BYTES: u64 = 228 << 10;
 /// A request of so much is a batch of the program's own.
 const LARGE_BATCH_BYTES: u64 = 1 << 30;
 
@@ -179,7 +181,7 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     }
     let preallocates = !found.surroundings.is_without_preallocation;
     let rule = if preallocates {
-        ": it reserves 75 % of the GPU at its start and takes the rest only with other settings"
+        ": it reserves 75 % of the GPU at its start (old releases 90 %) and takes the rest only with other settings"
     } else {
         ", with preallocation off: the rest of the GPU was in use"
     };
@@ -667,6 +669,18 @@ fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {
         }
         _ => String::new(),
     };
+    if event.number("required").is_some_and(|required| required > LARGEST_SHARED_MEMORY_BYTES) {
+        let text = format!(
+            "a Triton kernel needs more shared memory of a multiprocessor than any GPU has{numbers}; this is on-chip memory: the GPU's main \
+             memory is not full"
+        );
+        let side = Step::new(
+            "smaller-blocks",
+            "make the dimension smaller that the kernel keeps whole, such as the size of a head or of a state, or its blocks",
+            "no GPU has more than 227 KiB for one block, so another one does not help",
+        );
+        return (because(Cause::KernelSharedMemory, text), vec![side.with("more and smaller heads; num_stages=1")]);
+    }
     let text = format!(
         "a Triton kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main \
          memory is not full, and a smaller batch does not help"

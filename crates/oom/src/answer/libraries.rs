@@ -626,11 +626,11 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let tool = matches!(event.origin, "HIP" | "ROCm" | "Triton (HIP)").then_some("rocm-smi --showpids");
     let end = end_others(None, found);
     let end = Step { change: tool.map(str::to_owned).or(end.change), ..end };
-    (
-        because(Cause::OutsidePyTorch, text),
-        general::less(found.surroundings.program)
-            .into_iter()
-            .chain([end, margin("PyTorch's cached memory counts as used for others"), shrink()])
-            .collect(),
-    )
+    let of_program = general::less(found.surroundings.program);
+    // Programs of their own kind, without PyTorch.
+    if matches!(found.surroundings.program, Some(Program::Molecules | Program::Renderer | Program::Video)) {
+        return (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain([end]).collect());
+    }
+    let of_torch = [end, margin("PyTorch's cached memory counts as used for others"), shrink()];
+    (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain(of_torch).collect())
 }

@@ -236,7 +236,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         {
             // What the program was doing comes before a look at others.
             let restores = steps.first().is_some_and(|step| step.id == "map-location");
-            let known = !restores && situation.purpose.is_some_and(|purpose| purpose != Purpose::Gather);
+            // PyTorch's own allocator would have printed its numbers while a model moved to the GPU: a context alone did not fit.
+            let is_of_work = |purpose| !matches!(purpose, Purpose::Gather | Purpose::Load);
+            let known = !restores && situation.purpose.is_some_and(is_of_work);
             steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, WITHOUT_NUMBERS.to_owned()));
             steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {

@@ -191,6 +191,13 @@ pub(super) const ROWS: &[Row] = &[
          {raw:n})requested by op",
     ),
     row(
+        "xla",
+        "JAX up to 2023 (XLA)",
+        "external/org_tensorflow/tensorflow/core/common_runtime/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to \
+         allocate {size:b} (rounded to {raw:n})requested by op",
+    )
+    .at("common_runtime/bfc_allocator"),
+    row(
         "tensorflow-pool",
         "TensorFlow (Intel's extension)",
         "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",
