@@ -15,7 +15,7 @@ const LARGE_DEVICE_BYTES: u64 = 80 << 30;
 const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
 /// A request of more than this part of the GPU is large itself.
-const LARGE_PART: u64 = 8;
+const LARGE_PART: u64 = 6;
 
 /// Less than this is never the cause.
 pub(crate) const WORTH_A_WORD_BYTES: u64 = 64 << 20;

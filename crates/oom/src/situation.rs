@@ -19,6 +19,8 @@ const LARGEST_APU_BYTES: u64 = 128 << 30;
 
 /// A rank that computes on another GPU has no more than this here: a context and NCCL's buffers.
 const LARGEST_RANK_BYTES: u64 = 2 << 30;
+/// Processes that have a share of their own, of many.
+const MAX_NAMED: usize = 8;
 /// Fewer may be alike by chance.
 const LEAST_RANKS: usize = 3;
 
@@ -437,9 +439,11 @@ impl Situation {
             share(Holder::PrivatePools, Some(self.private_bytes)),
             share(Holder::OutsidePyTorch, self.outside_bytes()),
         ];
-        let others = self.others.iter().map(|process| share(Holder::Process(process.pid), Some(process.bytes)));
+        let (named, more) = self.others.split_at(self.others.len().min(MAX_NAMED));
+        let others = named.iter().map(|process| share(Holder::Process(process.pid), Some(process.bytes)));
+        let more_bytes = more.iter().map(|process| process.bytes).fold(self.others_bytes, u64::saturating_add);
         let rest = [
-            share(Holder::Others, Some(self.others_bytes)),
+            share(Holder::Others, Some(more_bytes)),
             share(Holder::Untold, self.untold_bytes().filter(|&bytes| bytes > self.rounding_bytes())),
             share(Holder::Free, self.free_bytes),
         ];

@@ -128,7 +128,7 @@ fn exceeds_watermark(situation: &Situation) -> bool {
     let held = situation.held_bytes.map(|held| held.saturating_add(situation.others_bytes));
     let (Some(held), Some(tried), Some(limit)) = (held, situation.tried_bytes, limit) else { return false };
     // So much at once is what a batch or an input computes, not the last straw of what stays.
-    if tried > limit.at_most_bytes / 16 {
+    if tried > limit.at_most_bytes / 32 {
         return true;
     }
     // Printed amounts add up to a little more.

@@ -426,7 +426,13 @@ fn killed(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         process(event)
     );
     let less = if by == "Ray" { fewer_tasks() } else { less_host_memory() };
-    (because(Cause::HostMemory, text), vec![less, more_host_memory()])
+    let mut steps = vec![less, more_host_memory()];
+    if by != "Ray" && found.surroundings.is_loading_shards {
+        steps.insert(0, load_in_parts());
+    } else if by != "Ray" && found.surroundings.offloads_to_host {
+        steps.insert(0, offload_less());
+    }
+    (because(Cause::HostMemory, text), steps)
 }
 
 /// Ray ends a worker before the system does, at 95 % of the node's memory.

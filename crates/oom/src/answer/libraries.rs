@@ -631,6 +631,12 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if matches!(found.surroundings.program, Some(Program::Molecules | Program::Renderer | Program::Video)) {
         return (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain([end]).collect());
     }
-    let of_torch = [end, margin("PyTorch's cached memory counts as used for others"), shrink()];
-    (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain(of_torch).collect())
+    let margin = margin("PyTorch's cached memory counts as used for others");
+    let margin = Step { title: format!("if PyTorch is in the process, {}", margin.title), ..margin };
+    let others = if matches!(event.origin, "Numba" | "Thrust") {
+        vec![end, general::smaller(), margin]
+    } else {
+        vec![end, margin, shrink()]
+    };
+    (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain(others).collect())
 }

@@ -291,7 +291,7 @@ fn shorter_graph() -> Step {
     Step::new(
         "shorter-context",
         "use a shorter context",
-        "without flash attention the compute buffers grow with context times batch; weights and KV cache are not what is too large",
+        "without flash attention the compute buffers grow with context times batch; the weights and the KV cache are not too large",
     )
     .with("--ctx-size 4096")
 }

@@ -84,7 +84,10 @@ pub fn answer(found: &Found) -> Option<Answer> {
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.sets_up() => {
-            let (mut diagnosis, steps) = libraries::set_up("the driver");
+            let (mut diagnosis, mut steps) = libraries::set_up("the driver");
+            if found.surroundings.is_notebook {
+                steps.insert(1, restart_kernel());
+            }
             diagnosis.notes.extend(asked(&found.groups[0].asked));
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
@@ -232,14 +235,17 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if situation.is_windows {
                 steps.insert(1, larger_page_file());
             }
-        } else if situation.kind == Kind::Driver && found.groups.first().is_some_and(|group| group.asked.own.is_some())
-        {
+        } else if situation.kind == Kind::Driver {
             // What the program was doing comes before a look at others.
             let restores = steps.first().is_some_and(|step| step.id == "map-location");
             // PyTorch's own allocator would have printed its numbers while a model moved to the GPU: a context alone did not fit.
             let is_of_work = |purpose| !matches!(purpose, Purpose::Gather | Purpose::Load);
             let known = !restores && situation.purpose.is_some_and(is_of_work);
             steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, WITHOUT_NUMBERS.to_owned()));
+            if situation.is_notebook {
+                let at = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
+                steps.insert(at, restart_kernel());
+            }
             steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
@@ -299,6 +305,15 @@ fn fused_attention(situation: &Situation) -> Step {
     })
 }
 
+/// What a notebook's process holds, it holds until its end.
+fn restart_kernel() -> Step {
+    Step::new(
+        "restart-kernel",
+        "restart this notebook's kernel, and shut down those of other notebooks on the GPU",
+        "each keeps its models and tensors, and after an error those of the failed cell, until it ends; a closed tab ends nothing",
+    )
+}
+
 /// A checkpoint remembers the GPU that it was saved from.
 fn restore_on_host() -> Step {
     Step::new(
@@ -326,7 +341,7 @@ fn in_chunks(tried_bytes: Option<u64>) -> Step {
 
 /// The lines that asked for the memory, in a sentence.
 fn asked(at: &AskedAt) -> Option<String> {
-    let innermost = at.innermost.as_ref()?;
+    let innermost = at.innermost.as_ref().filter(|frame| !frame.source.starts_with("raise "))?;
     let place = |frame: &TracebackFrame| {
         // A box around a traceback may be cut.
         if frame.file.is_empty() && frame.line == 0 {

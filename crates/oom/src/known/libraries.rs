@@ -376,6 +376,8 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "OpenCV", "Gpu API call) out of memory in function"),
     row("runtime", "NVIDIA's kernel driver", "Out of memory [NV_ERR_NO_MEMORY]"),
     row("runtime", "WSL (the GPU's kernel driver)", "dxgkio_make_resident: Ioctl failed: -12"),
+    row("runtime", "Thrust", "parallel_for failed: out of memory"),
+    row("runtime", "Thrust", "system_error{*}what(): {*}failed: out of memory").at("thrust::system::system_error"),
     row("runtime", "CUDA", "cudaErrorMemoryAllocation"),
     row("runtime", "cudarc", "DriverError(CUDA_ERROR_OUT_OF_MEMORY,"),
     row("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY{!(maynotbeanissue}"),

@@ -185,7 +185,7 @@ impl AskedAt {
     /// Whether the lines set up a process on its device, before it requests anything.
     pub(crate) fn sets_up(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
-        frames.any(|frame| ["init_device", "set_device"].iter().any(|name| frame.function == *name))
+        frames.any(|frame| ["init_device", "set_device", "_lazy_init"].iter().any(|name| frame.function == *name))
     }
 
     /// What the innermost line allocates, by its text; `None` where that does not tell.
@@ -469,7 +469,12 @@ impl TraceReader {
 
     fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
-        let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
+        // What only reports an error did not request anything.
+        let works = |frame: &&TracebackFrame| !PASSES_ON.contains(&frame.function.as_str());
+        let reports =
+            |frame: &TracebackFrame| frame.source.starts_with("raise ") || frame.source.contains("_check_error(");
+        let mut inner = frames.iter().rev().filter(works);
+        let innermost = inner.clone().find(|frame| !reports(frame)).or_else(|| inner.next()).cloned();
         let names = |frame: &TracebackFrame| {
             purpose(&frame.source).or_else(|| purpose(&frame.function)).or_else(|| purpose(&frame.file))
         };
