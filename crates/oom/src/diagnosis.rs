@@ -14,6 +14,9 @@ const LARGE_DEVICE_BYTES: u64 = 80 << 30;
 /// No device has so much.
 const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
+/// A request of more than this part of the GPU is large itself.
+const LARGE_PART: u64 = 6;
+
 /// Less than this is never the cause.
 pub(crate) const WORTH_A_WORD_BYTES: u64 = 64 << 20;
 /// So much is worth a word whatever is held.
@@ -99,6 +102,9 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     if situation.is_contradictory() && !situation.is_limited() {
         return vec![Cause::Contradiction];
     }
+    if tried > situation.capacity_bytes.unwrap_or(LARGEST_DEVICE_BYTES) && situation.hidden_total_bytes().is_some() {
+        return vec![Cause::Contradiction];
+    }
     if tried > situation.capacity_bytes.unwrap_or(LARGEST_DEVICE_BYTES) {
         return vec![Cause::NeverFits];
     }
@@ -157,7 +163,8 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         // is this process's, too, so that it has to be large beside what PyTorch holds.
         let usual = situation.capacity_bytes.unwrap_or(0) / 20;
         let is_untold = untold_beyond_context(situation) > outside_beyond_context(situation);
-        let least = if is_untold { usual.max(situation.held_bytes.unwrap_or(0) / 2) } else { usual };
+        let of_untold = (situation.held_bytes.unwrap_or(0) / 2).min(situation.capacity_bytes.unwrap_or(0) / 6);
+        let least = if is_untold { usual.max(of_untold) } else { usual };
         // Nor does a process that has no more than a context explain much.
         let is_cause = |&(bytes, cause): &(u64, Cause)| {
             brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
@@ -244,6 +251,11 @@ fn text(situation: &Situation, cause: Cause) -> String {
         Cause::NeverFits if situation.capacity_bytes.is_none() => {
             format!("the program requested {tried} at once, which no GPU has")
         }
+        Cause::NeverFits if situation.has_small_total() => format!(
+            "ROCm shows a GPU of {}, {free} of it free, and the program requested {tried} at once: on an APU that total is a setting and may be \
+             far below the memory of the machine; on a GPU with memory of its own the request can never fit",
+            amount(situation.capacity_bytes)
+        ),
         Cause::NeverFits => format!(
             "the request can never fit: the program requested {tried} at once, and the whole GPU has {}",
             amount(situation.capacity_bytes)
@@ -276,6 +288,12 @@ fn text(situation: &Situation, cause: Cause) -> String {
                     size(first.bytes)
                 ),
             };
+            if let Some(ranks) = situation.ranks_alike() {
+                return format!(
+                    "{ranks} other processes hold the same small amount of this GPU, {total} in all: nearly always ranks of one job that do not \
+                     select a GPU of their own, so that each has a context here; the program requested {tried}, and only {free} was free"
+                );
+            }
             let verb = if situation.others.len() == 1 { "has" } else { "have" };
             format!(
                 "{who} {verb} {total} of this GPU: the program requested {tried}, and only {free} was free; this \
@@ -310,11 +328,22 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 Some(_) => format!("it reports {free} free"),
                 None => format!("the GPU has {} and PyTorch holds {held} of it", amount(situation.capacity_bytes)),
             };
+            if situation.exceeds_single_allocation() {
+                return format!(
+                    "the program requested {tried} at once, and the driver refused it although {reported}: {part}; the GPU is not full"
+                );
+            }
             format!(
                 "the program requested {tried}, and the driver refused it although {reported}: another \
                  process may have released memory a moment later, or this process cannot use part of the GPU ({part})"
             )
         }
+        Cause::Contradiction if let Some(vram) = situation.hidden_total_bytes() => format!(
+            "the kernel's log gives the GPU {}, and the driver shows PyTorch only {}, {free} of it free: the request of {tried} failed because \
+             of that total, not because the memory is in use",
+            size(vram),
+            amount(situation.capacity_bytes)
+        ),
         Cause::Contradiction => format!(
             "the driver's numbers contradict each other: {free} free of {} in all, so they do not show why a request of \
              {tried} failed; GPUs that share the host's memory (APUs) report the part that the firmware set aside as the \
@@ -405,7 +434,8 @@ fn limited(situation: &Situation, tried: &str, held: &str) -> String {
 fn outside(situation: &Situation, tried: &str, free: &str) -> String {
     if situation.kind == Kind::Driver {
         return "the driver had no memory for a user other than PyTorch's allocator: a CUDA context, a kernel, \
-                cuBLAS, cuDNN or NCCL; the GPU was full, or another process had filled it"
+                cuBLAS, cuDNN or NCCL; the GPU was full, or another process had filled it (torch 0.4 prints the same where its \
+                own allocator has no memory for a tensor)"
             .to_owned();
     }
     let (own, untold) = (situation.outside_bytes().unwrap_or(0), situation.untold_bytes().unwrap_or(0));
@@ -443,6 +473,16 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
              system memory on Windows, or an APU), or an engine's sleep mode has released memory that still counts",
             size(held),
             size(capacity)
+        ));
+    }
+    if let (Cause::Fragmentation, Some(tried), Some(capacity)) =
+        (cause, situation.tried_bytes, situation.capacity_bytes)
+        && tried > capacity / LARGE_PART
+        && situation.is_printed
+    {
+        notes.push(format!(
+            "this one request is {} of the GPU: without gaps it fits, and computing less at once helps as well",
+            percent(ratio(tried, capacity))
         ));
     }
     if let Some(pid) = situation.own_pid {

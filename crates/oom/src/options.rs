@@ -72,7 +72,7 @@ impl Named {
             Some(Purpose::Load) => "load",
             Some(Purpose::Optimize) => "optimize",
             Some(Purpose::Evaluate) => "evaluate",
-            Some(Purpose::Gather) => return Vec::new(),
+            Some(Purpose::Gather | Purpose::Calibrate) => return Vec::new(),
             Some(Purpose::Generate) | None => "step",
         };
         let found = self.of(exact);
@@ -113,7 +113,8 @@ mod tests {
                     options += 1;
                     assert_eq!(line.matches('|').count(), 4, "{line}");
                     let works = line.split('|').next().unwrap();
-                    let known = ["decode", "load", "step", "logits", "optimize", "evaluate", "host", "numbers"];
+                    let known =
+                        ["decode", "load", "step", "logits", "optimize", "evaluate", "host", "numbers", "request"];
                     assert!(works.trim().split(',').all(|work| known.contains(&work)), "{line}");
                 }
             }

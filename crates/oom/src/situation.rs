@@ -14,6 +14,16 @@ const OWN_BESIDE_BYTES: u64 = 4 << 30;
 /// So much of the free memory no request gets.
 const KEPT_BYTES: u64 = 64 << 20;
 
+/// The most memory of a machine whose CPU and GPU share it.
+const LARGEST_APU_BYTES: u64 = 128 << 30;
+
+/// A rank that computes on another GPU has no more than this here: a context and NCCL's buffers.
+const LARGEST_RANK_BYTES: u64 = 2 << 30;
+/// Processes that have a share of their own, of many.
+const MAX_NAMED: usize = 8;
+/// Fewer may be alike by chance.
+const LEAST_RANKS: usize = 3;
+
 /// A process on a GPU has no less than this.
 const LEAST_CONTEXT_BYTES: u64 = 64 << 20;
 
@@ -102,6 +112,8 @@ pub struct Situation {
     pub named: Option<Named>,
     /// The platform is Windows.
     pub is_windows: bool,
+    /// The GPU's memory by the kernel's log.
+    pub vram_bytes: Option<u64>,
     /// What the lines of the traceback were doing.
     pub purpose: Option<Purpose>,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
@@ -245,6 +257,7 @@ impl Situation {
             is_notebook: surroundings.is_notebook,
             named: surroundings.named,
             is_windows: surroundings.is_windows,
+            vram_bytes: surroundings.vram_bytes,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,
             purpose: None,
             needs_bytes: None,
@@ -383,6 +396,32 @@ impl Situation {
         Some(self.capacity_bytes?.saturating_sub(told))
     }
 
+    /// The GPU's memory by the kernel's log, where the driver shows PyTorch much less.
+    pub fn hidden_total_bytes(&self) -> Option<u64> {
+        let capacity = self.capacity_bytes?;
+        self.vram_bytes.filter(|&vram| vram > capacity.saturating_add(capacity / 8) && self.tried_bytes <= Some(vram))
+    }
+
+    /// Whether `ROCm` shows an empty device that is smaller than the request, which may be an APU's setting rather than its memory.
+    pub fn has_small_total(&self) -> bool {
+        let (Some(capacity), Some(free), Some(tried)) = (self.capacity_bytes, self.free_bytes, self.tried_bytes) else {
+            return false;
+        };
+        let is_empty = self.held_bytes.unwrap_or(0) < capacity / 50 && free > capacity / 10 * 9;
+        // An absurd request stays one.
+        is_empty && matches!(self.backend, Some("HIP" | "ROCm")) && tried > capacity && tried <= LARGEST_APU_BYTES
+    }
+
+    /// How many processes beside this one hold about the same small amount, no more than a context and NCCL's buffers need: ranks of a
+    /// job that do not select a GPU of their own.
+    pub fn ranks_alike(&self) -> Option<usize> {
+        let middle = self.others.get(self.others.len() / 2)?.bytes;
+        let is_alike = |process: &&Process| process.bytes.abs_diff(middle) <= middle / 50;
+        let alike = self.others.iter().filter(is_alike).count();
+        let is_small = middle <= LARGEST_RANK_BYTES && self.held_bytes.is_some_and(|held| held > middle);
+        (is_small && alike >= LEAST_RANKS && alike * 4 >= self.others.len() * 3).then_some(alike)
+    }
+
     /// Memory of other processes.
     pub fn others_total_bytes(&self) -> u64 {
         self.others.iter().map(|process| process.bytes).fold(self.others_bytes, u64::saturating_add)
@@ -400,9 +439,11 @@ impl Situation {
             share(Holder::PrivatePools, Some(self.private_bytes)),
             share(Holder::OutsidePyTorch, self.outside_bytes()),
         ];
-        let others = self.others.iter().map(|process| share(Holder::Process(process.pid), Some(process.bytes)));
+        let (named, more) = self.others.split_at(self.others.len().min(MAX_NAMED));
+        let others = named.iter().map(|process| share(Holder::Process(process.pid), Some(process.bytes)));
+        let more_bytes = more.iter().map(|process| process.bytes).fold(self.others_bytes, u64::saturating_add);
         let rest = [
-            share(Holder::Others, Some(self.others_bytes)),
+            share(Holder::Others, Some(more_bytes)),
             share(Holder::Untold, self.untold_bytes().filter(|&bytes| bytes > self.rounding_bytes())),
             share(Holder::Free, self.free_bytes),
         ];

@@ -15,9 +15,6 @@ use super::situation::{Situation, last_digit_bytes};
 /// Processes that are named in a step.
 const NAMED: usize = 4;
 
-/// The most memory of a machine whose CPU and GPU share it.
-const LARGEST_APU_BYTES: u64 = 128 << 30;
-
 /// The steps against fragmentation.
 const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
 
@@ -110,7 +107,14 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
             let at = steps.iter().position(|step| step.id == "look-at-device").unwrap_or(steps.len());
             steps.splice(at..at, own);
         }
-        None if diagnosis.cause == Cause::NeverFits && situation.engine.is_none() => steps.extend(own),
+        None if diagnosis.cause == Cause::NeverFits && situation.engine.is_none() => {
+            // No option brings back memory for it, only those that make the request itself smaller.
+            let of_request = situation.named.map(|named| named.of("request")).unwrap_or_default();
+            let (first, rest): (Vec<Step>, Vec<Step>) = own.into_iter().partition(|step| of_request.contains(step));
+            let is_possible = situation.kind != Kind::MoreThanOneExabyte && small_total(situation, diagnosis).is_none();
+            steps.splice(0..0, first.into_iter().filter(|_| is_possible));
+            steps.extend(rest);
+        }
         Some(step) => steps.insert(behind_what_brings_much(&steps, situation, diagnosis), step),
         None => {}
     }
@@ -123,6 +127,10 @@ fn exceeds_watermark(situation: &Situation) -> bool {
     let limit = situation.limit.filter(|_| situation.backend == Some("MPS"));
     let held = situation.held_bytes.map(|held| held.saturating_add(situation.others_bytes));
     let (Some(held), Some(tried), Some(limit)) = (held, situation.tried_bytes, limit) else { return false };
+    // So much at once is what a batch or an input computes, not the last straw of what stays.
+    if tried > limit.at_most_bytes / 32 {
+        return true;
+    }
     // Printed amounts add up to a little more.
     let beyond = |bytes: u64, part: u64| bytes > limit.at_most_bytes.saturating_add(limit.at_most_bytes / part);
     beyond(held, 50) || beyond(held.saturating_add(tried), 10)
@@ -137,8 +145,9 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
     // So is a search for other holders of memory, where the program itself is too large.
     let is_of_others = |side: &Step| ["free-outside", "end-process"].contains(&side.id);
-    let is_side = |side: &Step| brings_little(side) || closes_gaps(side) || is_of_others(side);
-    let at = steps.iter().position(is_side).filter(|_| diagnosis.cause == Cause::TooBig);
+    let is_fragmented = diagnosis.cause == Cause::Fragmentation;
+    let is_side = |side: &Step| brings_little(side) || !is_fragmented && (closes_gaps(side) || is_of_others(side));
+    let at = steps.iter().position(is_side).filter(|_| is_fragmented || diagnosis.cause == Cause::TooBig);
     at.unwrap_or(steps.len())
 }
 
@@ -225,8 +234,11 @@ fn contradiction(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         return None;
     }
     let (capacity, free) = (situation.capacity_bytes?, situation.free_bytes?);
+    let kernel = situation
+        .hidden_total_bytes()
+        .map_or_else(String::new, |vram| format!(" ({} by the kernel's log)", size(vram)));
     let detail = format!(
-        "the total is {}, the free memory {}; PyTorch cannot use more than the total that it sees",
+        "the total is {}{kernel}, the free memory {}; PyTorch cannot use more than the total that it sees",
         size(capacity),
         size(free)
     );
@@ -250,12 +262,8 @@ fn more_for_graphics(detail: impl Into<String>) -> Step {
 
 /// A device whose total is all that stands in the way, and may be a setting.
 fn small_total(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
-    let (capacity, free, tried) = (situation.capacity_bytes?, situation.free_bytes?, situation.tried_bytes?);
-    let is_empty = situation.held_bytes.unwrap_or(0) < capacity / 50 && free > capacity / 10 * 9;
-    let is_rocm = matches!(situation.backend, Some("HIP" | "ROCm"));
-    // An absurd request stays one.
-    let is_possible = tried <= LARGEST_APU_BYTES;
-    (diagnosis.cause == Cause::NeverFits && is_rocm && is_empty && is_possible).then(|| {
+    let capacity = situation.capacity_bytes?;
+    (diagnosis.cause == Cause::NeverFits && situation.has_small_total()).then(|| {
         more_for_graphics(format!(
             "on an APU the total is a setting: ROCm sees {}, nearly all of it free",
             size(capacity)
@@ -292,6 +300,21 @@ fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if rest > 0 {
         named.push(format!("and {} more", counted(rest, "process", "processes")));
     }
+    let shortage = situation.shortage_bytes();
+    if let Some(ranks) = situation.ranks_alike() {
+        let step = Step::new(
+            "own-device",
+            "give each rank its own GPU, before its first use of CUDA or NCCL",
+            format!(
+                "{ranks} other processes hold the same small amount here: nearly always ranks of the same job that have set up CUDA on this GPU, too; \
+                 if they are not, they are an earlier run's",
+            ),
+        );
+        return Some(
+            step.brings(total, shortage)
+                .with("torch.cuda.set_device(local_rank), or one GPU in CUDA_VISIBLE_DEVICES for each rank"),
+        );
+    }
     let own = situation.process_bytes.or(situation.held_bytes).unwrap_or(0);
     let alike = situation.others.iter().filter(|other| own > 0 && other.bytes.abs_diff(own) < own / 4).count();
     let hint = if alike > 0 {
@@ -306,7 +329,7 @@ fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         "end other processes on this GPU that are not needed, or use another GPU",
         format!("{}{hint}", named.join(", ")),
     );
-    let brings = step.brings(total, situation.shortage_bytes());
+    let brings = step.brings(total, shortage);
     Some(brings.with(format!("ps -o pid,user,lstart,cmd -p {}; then kill those that are not needed", pids.join(","))))
 }
 
@@ -504,12 +527,17 @@ fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 }
 
 fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
-    if diagnosis.cause != Cause::NeverFits {
+    if diagnosis.cause != Cause::NeverFits || small_total(situation, diagnosis).is_some() {
         return None;
     }
     let detail = match (situation.tried_bytes, situation.capacity_bytes) {
         (Some(tried), Some(capacity)) => {
-            format!("one tensor of {} cannot fit on a GPU with {}, whatever the settings", size(tried), size(capacity))
+            format!(
+                "one tensor of {} cannot fit on a GPU with {}, whatever the settings: often it holds all scores of an attention without a \
+                 fused kernel, which grow with the square of the tokens or pixels, or a shape is wrong",
+                size(tried),
+                size(capacity)
+            )
         }
         (Some(tried), None) => format!(
             "no GPU has {}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
@@ -520,7 +548,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     };
     Some(Step::new(
         "split-request",
-        "request less at once: check the shape that the line of the traceback creates",
+        "request less at once: a shorter or smaller input, in tiles or chunks; check the shape that the line of the traceback creates",
         detail,
     ))
 }
@@ -528,12 +556,21 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
 /// The advice that always helps, with its amount.
 fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if !matches!(situation.kind, Kind::Exhausted | Kind::Asynchronous | Kind::Rejected)
+        || is_of_others(situation, diagnosis)
         || matches!(diagnosis.cause, Cause::NeverFits | Cause::Reserve | Cause::Refused | Cause::Contradiction)
         || situation.engine.is_some()
     {
         return None;
     }
     Some(less(situation.purpose, missing(situation)))
+}
+
+/// Whether others have nearly the whole GPU: hardly any program is so small that it would fit beside them.
+fn is_of_others(situation: &Situation, diagnosis: &Diagnosis) -> bool {
+    let held = situation.held_bytes.zip(situation.capacity_bytes);
+    matches!(diagnosis.cause, Cause::OtherProcess | Cause::OutsidePyTorch)
+        && situation.kind != Kind::Driver
+        && held.is_some_and(|(held, capacity)| held < capacity / 10)
 }
 
 /// The detail of a step that makes something smaller, for an error that names no sizes.
@@ -569,7 +606,12 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
             "evaluate-in-parts",
             "evaluate without gradients, in smaller batches, and keep results as numbers or on the host",
         )
-        .with("with torch.no_grad(): (own loops), per_device_eval_batch_size=1, eval_accumulation_steps=1 (transformers)"),
+        .with("with torch.no_grad(): (own loops), per_device_eval_batch_size=1, eval_accumulation_steps=1, preprocess_logits_for_metrics (transformers)"),
+        Some(Purpose::Calibrate) => step(
+            "fewer-samples",
+            "calibrate with fewer or shorter samples, and keep what is between the layers on the CPU",
+        )
+        .with("max_calib_samples=64, max_calib_seq_len=512, n_parallel_calib_samples=1 (AutoAWQ), or the nsamples and seqlen of other libraries"),
         Some(Purpose::Gather) | None => step(
             "shrink",
             "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \

@@ -51,7 +51,12 @@ pub(super) fn end_others(brings: Option<(u64, u64)>, found: &Found) -> Step {
         .map(|process| format!("process {} has {}", process.pid, size(process.bytes)))
         .collect();
     let detail = if listed.is_empty() {
-        "an earlier run may still be alive without a window or a terminal".to_owned()
+        let alive = if found.surroundings.is_notebook {
+            "each notebook's kernel keeps its memory until it is shut down, and an earlier run may still be alive"
+        } else {
+            "an earlier run may still be alive without a window or a terminal"
+        };
+        alive.to_owned()
     } else {
         format!("the log's nvidia-smi lists: {}", listed.join(", "))
     };

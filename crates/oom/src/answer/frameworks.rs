@@ -50,7 +50,7 @@ pub(super) fn is_of(event: &Event) -> bool {
 /// The answer to it.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
-        "cupy" => cupy(event),
+        "cupy" => cupy(event, found),
         "rmm" | "rmm-pool" => rmm(event, found),
         "xla" => xla(event, found),
         "xla-device" => device_pool(event, found),
@@ -68,12 +68,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "onnxruntime-host" => onnxruntime_host(event),
         "capture" => capture(),
         "paddle" => paddle(event, found),
-        "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event),
+        "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event, found),
         _ => return None,
     })
 }
 
-fn cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn cupy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let so_far =
         event.bytes("so_far_raw").map_or_else(String::new, |bytes| format!("; its pool had {} so far", size(bytes)));
     let limit = event.bytes("limit_raw").filter(|&bytes| bytes > 0);
@@ -82,15 +82,23 @@ fn cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
         None => (Cause::TooBig, String::new()),
     };
     let text = format!("CuPy could not allocate an array{}{so_far}{limited}", asked(event));
-    let mut steps = vec![
-        Step::new(
-            "free-pool",
-            "release CuPy's cached blocks, and PyTorch's if both are in the process",
-            "each library's pool keeps freed memory to itself",
-        )
-        .with("cupy.get_default_memory_pool().free_all_blocks()"),
-        Step::new("split-request", "process the array in pieces", "an array and its copy must both fit"),
-    ];
+    // CuPy itself releases its cached blocks and tries again before it gives up (`_try_malloc` in `memory.pyx`).
+    let split = Step::new(
+        "split-request",
+        "process less at once: a smaller batch, or the array in pieces",
+        "an array and its copy must both fit",
+    );
+    let others = end_others(None, found);
+    let free = Step::new(
+        "free-pool",
+        "if PyTorch is in the process, release its cached blocks",
+        "each library's pool keeps freed memory to itself; CuPy has released its own before it failed",
+    )
+    .with("torch.cuda.empty_cache()");
+    // With so little in its pool, somebody else has most of any GPU but the smallest.
+    let is_small = event.bytes("so_far_raw").is_some_and(|so_far| so_far < SMALL_POOL_BYTES)
+        && event.requested().is_none_or(|bytes| bytes < SMALL_POOL_BYTES);
+    let mut steps = if is_small && limit.is_none() { vec![others, split, free] } else { vec![split, others, free] };
     if limit.is_some() {
         steps.insert(
             0,
@@ -139,6 +147,15 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
+/// GPUs that compute have more than this.
+const SMALL_POOL_BYTES: u64 = 2 << 30;
+/// A request of less than this is the last straw.
+const LAST_STRAW_BYTES: u64 = 64 << 20;
+/// What one block has at most, on any GPU.
+const LARGEST_SHARED_MEMORY_BYTES: u64 = 228 << 10;
+/// A request of so much is a batch of the program's own.
+const LARGE_BATCH_BYTES: u64 = 1 << 30;
+
 /// Programs that need less than this did not fill the GPU themselves.
 const SMALL_PROGRAM_BYTES: u64 = 1 << 30;
 /// More than another share of a GPU brings.
@@ -148,8 +165,8 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let total = event.bytes("total");
     let shrink = Step::new(
         "shrink",
-        "reduce the memory needed at once: a smaller batch, or rematerialisation",
-        "the buffer belongs to the compiled program",
+        "reduce the memory needed at once: a smaller batch, a shorter or smaller input, rematerialisation in training",
+        "the buffer belongs to the compiled program, whose inputs decide its size; otherwise a larger GPU",
     )
     .with("jax.checkpoint");
     if let Some(total) = total.filter(|&total| total < SMALL_PROGRAM_BYTES) {
@@ -164,7 +181,7 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     }
     let preallocates = !found.surroundings.is_without_preallocation;
     let rule = if preallocates {
-        ": it reserves 75 % of the GPU at its start and takes the rest only with other settings"
+        ": it reserves 75 % of the GPU at its start (old releases 90 %) and takes the rest only with other settings"
     } else {
         ", with preallocation off: the rest of the GPU was in use"
     };
@@ -498,6 +515,20 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     }
     let limit = event.bytes("available_raw").map(|bytes| format!("; {} was left of its limit", size(bytes)));
     let is_limited = event.id == "onnxruntime-limit";
+    if !is_limited && event.requested().is_some_and(|bytes| bytes < LAST_STRAW_BYTES) {
+        let text = format!(
+            "ONNX Runtime could not allocate even a small buffer{}: the memory of its device was full already, of other sessions and threads of \
+             the program, of this model, or of other programs (the host's memory, with the CPU provider)",
+            asked(event)
+        );
+        let fewer = Step::new(
+            "fewer-sessions",
+            "run fewer sessions and threads at once",
+            "each session has its own weights and arena, each run at the same time its own buffers, and an arena never releases memory",
+        )
+        .with("fewer execution threads or workers of the program; gpu_mem_limit for each session");
+        return (because(Cause::TooBig, text), vec![fewer, end_others(None, found), smaller(), warm_up]);
+    }
     let text = format!(
         "ONNX Runtime could not allocate a buffer{}: its arena is at its limit, or the memory of its device is full: the GPU's, or \
          the host's with the CPU provider{}",
@@ -553,6 +584,7 @@ fn capture() -> (Diagnosis, Vec<Step>) {
 fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let numbers = match (event.bytes("allocated"), event.bytes("free")) {
         (Some(allocated), Some(free)) => format!(": it has {}, and {} is free", size(allocated), size(free)),
+        (None, Some(free)) => format!(": {} is free", size(free)),
         _ => ": the GPU is full".to_owned(),
     };
     let text = format!("PaddlePaddle could not allocate a buffer{}{numbers}", asked(event));
@@ -567,15 +599,16 @@ fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let steps = match event.bytes("allocated").zip(event.bytes("free")) {
         // Its own memory is most of the memory in use.
         Some((allocated, free)) if allocated > free => vec![smaller, end_others(None, found), share],
+        _ if event.requested() >= Some(LARGE_BATCH_BYTES) => vec![smaller, end_others(None, found), share],
         _ => vec![end_others(None, found), smaller, share],
     };
     (because(Cause::TooBig, text), steps)
 }
 
 /// Requests of libraries whose error has no more than their size.
-fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let free = event.bytes("free").map_or_else(String::new, |free| format!(", {} of it is free", size(free)));
-    let text = format!("{} could not allocate a buffer{}: the GPU is full{free}", event.origin, asked(event));
+    let text = format!("{} could not allocate a buffer{}: the device is full{free}", event.origin, asked(event));
     let step = match event.id {
         "xgboost" => Step::new(
             "split-request",
@@ -606,8 +639,18 @@ fn others(event: &Event) -> (Diagnosis, Vec<Step>) {
             "reduce the memory needed at once: a smaller batch, shorter sequences, or fewer cached graphs",
             "the device allocates one pool for graphs and tensors",
         )
-        .with("PT_HPU_POOL_MEM_ACQUIRE_PERC=100"),
+        .with("--bf16, --limit_hpu_graphs (optimum-habana)"),
     };
+    if event.id == "gaudi" && found.surroundings.loads_shards {
+        let weights = Step::new(
+            "less-weights",
+            "load the weights in bfloat16, or spread them over several devices",
+            "in float32 they take 4 bytes for each parameter, which is the default of many scripts; the first Gaudi has 32 GB",
+        )
+        .with("--bf16, or gaudi_spawn.py --use_deepspeed --world_size 8");
+        let text = format!("{text}; the log loads a checkpoint before it, so its weights are most of that");
+        return (because(Cause::TooBig, text), vec![weights, step]);
+    }
     let general = (step.id != "shrink").then(shrink);
     (because(Cause::TooBig, text), [step].into_iter().chain(general).collect())
 }
@@ -626,6 +669,18 @@ fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {
         }
         _ => String::new(),
     };
+    if event.number("required").is_some_and(|required| required > LARGEST_SHARED_MEMORY_BYTES) {
+        let text = format!(
+            "a Triton kernel needs more shared memory of a multiprocessor than any GPU has{numbers}; this is on-chip memory: the GPU's main \
+             memory is not full"
+        );
+        let side = Step::new(
+            "smaller-blocks",
+            "make the dimension smaller that the kernel keeps whole, such as the size of a head or of a state, or its blocks",
+            "no GPU has more than 227 KiB for one block, so another one does not help",
+        );
+        return (because(Cause::KernelSharedMemory, text), vec![side.with("more and smaller heads; num_stages=1")]);
+    }
     let text = format!(
         "a Triton kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main \
          memory is not full, and a smaller batch does not help"
@@ -635,7 +690,8 @@ fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "other-kernel",
             "update the library whose kernel it is, or choose another attention backend",
-            "kernels tuned for data-centre GPUs (up to 227 KiB) do not fit others (99 KiB)",
+            "kernels tuned for data-centre GPUs (up to 227 KiB) do not fit others: 99 KiB of the RTX 30 series or newer, 64 KiB of the RTX 20 \
+             series and the T4, which many kernels no longer support",
         ),
     ];
     (because(Cause::KernelSharedMemory, text), steps)

@@ -66,7 +66,7 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
         ),
         Program::Molecules => step(
             "predict or simulate a smaller system: fewer residues or atoms, fewer samples at once",
-            "memory grows with the square of the number of residues",
+            "memory grows with the atoms, and in the prediction of structures with the square of the residues",
         ),
         Program::OpenVino => step(
             "reduce the memory needed at once: a smaller batch, fewer streams, lower precision, a smaller model",

@@ -195,6 +195,16 @@ pub(super) fn shared(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new("other-sharing", "pass batches in files, or use fewer workers", "slower, but without this limit")
             .with("torch.multiprocessing.set_sharing_strategy('file_system')"),
     ];
+    let steps = if event.id == "shm-nccl" {
+        let without = Step::new(
+            "other-sharing",
+            "remove segments that killed runs left behind, or let NCCL copy through sockets",
+            "slower, but without this limit",
+        );
+        steps.into_iter().take(1).chain([without.with("rm /dev/shm/nccl-*; NCCL_SHM_DISABLE=1")]).collect()
+    } else {
+        steps
+    };
     (because(Cause::SharedMemory, text), steps)
 }
 
@@ -416,7 +426,13 @@ fn killed(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         process(event)
     );
     let less = if by == "Ray" { fewer_tasks() } else { less_host_memory() };
-    (because(Cause::HostMemory, text), vec![less, more_host_memory()])
+    let mut steps = vec![less, more_host_memory()];
+    if by != "Ray" && found.surroundings.is_loading_shards {
+        steps.insert(0, load_in_parts());
+    } else if by != "Ray" && found.surroundings.offloads_to_host {
+        steps.insert(0, offload_less());
+    }
+    (because(Cause::HostMemory, text), steps)
 }
 
 /// Ray ends a worker before the system does, at 95 % of the node's memory.

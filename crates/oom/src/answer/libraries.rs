@@ -137,7 +137,24 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new("look-at-device", "see which processes use the GPU's memory", "another process may have filled it")
             .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
     ];
-    if event.origin == "cuBLAS" {
+    let is_forward = event.asked.innermost.as_ref().is_some_and(|frame| frame.function == "forward");
+    if event.id == "library-handle" && event.origin == "cuBLAS" && event.asked.purpose.is_none() && is_forward {
+        // At the first product of matrices in a forward pass little but the weights is there: a batch is not what fills the GPU. A
+        // backward pass has handles of its own.
+        steps.retain(|step| step.id != "look-at-device");
+        let look = Step::new(
+            "look-at-device",
+            "see how much of each GPU is free, and who uses the rest",
+            "it is set up at the first use on a GPU, when hardly more than the weights is there: choose one with room, or leave some",
+        );
+        steps
+            .insert(0, look.with("nvidia-smi; CUDA_VISIBLE_DEVICES=N, or max_memory={0: \"20GiB\"} beside device_map"));
+        steps.push(Step::new(
+            "find-kernel",
+            "if much is free, look for an earlier error: run once on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
+            "after an index out of range every call fails, this one too",
+        ));
+    } else if event.origin == "cuBLAS" {
         steps.insert(
             2,
             Step::new(
@@ -550,19 +567,41 @@ fn memory_saver(found: &Found) -> (Diagnosis, Vec<Step>) {
     vllm::cumem(&log)
 }
 
+/// Its error is the same while it loads and while it computes: the lines around it tell.
+fn ctranslate2(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let fewer = Step::new(
+        "shrink",
+        "pass less to each call: fewer or shorter inputs, a smaller beam",
+        "without `max_batch_size` a call computes all of its inputs as one batch, padded to the longest",
+    )
+    .with("max_batch_size=1024, batch_type=\"tokens\", or slices of the list; beam_size=1");
+    let smaller =
+        Step::new("smaller-model", "use a smaller model, or one with fewer bits", "all of the weights are on the GPU")
+            .with("compute_type=\"int8_float16\"");
+    let others = end_others(None, found);
+    let is_whisper = matches!(found.surroundings.program, Some(Program::Whisper));
+    let (text, steps) = if found.surroundings.calls_ctranslate2 {
+        ("the GPU had no memory for CTranslate2's computation; the error has no numbers", vec![fewer, others, smaller])
+    } else if event.asked.innermost.is_some() || is_whisper {
+        (
+            "the GPU had no memory for CTranslate2's weights or its computation; the error has no numbers",
+            vec![smaller, fewer, others],
+        )
+    } else {
+        (
+            "the GPU had no memory for CTranslate2; the error is the same for its weights and for its computation, and has no numbers",
+            vec![others, fewer, smaller],
+        )
+    };
+    (because(Cause::TooBig, text), steps)
+}
+
 fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if found.surroundings.program == Some(Program::Llama) {
         return llama::explain(event, found.engine.clone().unwrap_or_default(), found);
     }
     if event.origin == "CTranslate2" {
-        let text = "the GPU had no memory for CTranslate2's weights or its computation; the error has no numbers";
-        let smaller = Step::new(
-            "smaller-model",
-            "use a smaller model, or one with fewer bits, and a smaller beam or batch",
-            "all of the weights are on the GPU",
-        )
-        .with("compute_type=\"int8_float16\", beam_size=1, batch_size=4");
-        return (because(Cause::TooBig, text), vec![smaller, end_others(None, found)]);
+        return ctranslate2(event, found);
     }
     if event.origin == "cudarc" {
         let text = "the GPU had no memory for a Rust program that uses CUDA by way of cudarc, as candle and burn do; the error has no numbers: \
@@ -587,11 +626,17 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let tool = matches!(event.origin, "HIP" | "ROCm" | "Triton (HIP)").then_some("rocm-smi --showpids");
     let end = end_others(None, found);
     let end = Step { change: tool.map(str::to_owned).or(end.change), ..end };
-    (
-        because(Cause::OutsidePyTorch, text),
-        general::less(found.surroundings.program)
-            .into_iter()
-            .chain([end, margin("PyTorch's cached memory counts as used for others"), shrink()])
-            .collect(),
-    )
+    let of_program = general::less(found.surroundings.program);
+    // Programs of their own kind, without PyTorch.
+    if matches!(found.surroundings.program, Some(Program::Molecules | Program::Renderer | Program::Video)) {
+        return (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain([end]).collect());
+    }
+    let margin = margin("PyTorch's cached memory counts as used for others");
+    let margin = Step { title: format!("if PyTorch is in the process, {}", margin.title), ..margin };
+    let others = if matches!(event.origin, "Numba" | "Thrust") {
+        vec![end, general::smaller(), margin]
+    } else {
+        vec![end, margin, shrink()]
+    };
+    (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain(others).collect())
 }

@@ -13,6 +13,12 @@ use crate::steps::Step;
 /// Tokens that llama.cpp computes at once unless it is told otherwise.
 const DEFAULT_UBATCH: u64 = 512;
 
+/// No GPU that is on sale has more for one buffer.
+const LARGEST_GPU_BYTES: u64 = 192 << 30;
+
+/// Free memory of a machine that is made for large models.
+const LARGE_HOST_BYTES: u64 = 16 << 30;
+
 /// Lines in which one failure is told.
 const NEAR_LINES: u64 = 8;
 
@@ -72,13 +78,24 @@ fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
         _ => String::new(),
     };
     let text = format!("the part of the model that is not on a GPU does not fit in the host's memory{numbers}");
-    let step = Step::new(
+    let smaller = Step::new(
         "smaller-model",
         "use a smaller model or quantisation, or a shorter context",
         "the context's KV cache is part of it",
     )
     .with("OLLAMA_CONTEXT_LENGTH=4096");
-    (because(Cause::HostMemory, text), vec![step])
+    let unload = Step::new(
+        "unload",
+        "unload other models, and close programs that hold memory",
+        "only memory that is free now counts, and a model that is still loaded keeps its part",
+    )
+    .with("ollama ps; ollama stop MODEL; free -h");
+    // Of a machine with so much free, an idle one has more; a small one has no such part in use.
+    let is_large = event.bytes("available").is_some_and(|available| available >= LARGE_HOST_BYTES);
+    let is_near =
+        event.bytes("available").zip(event.bytes("needed")).is_some_and(|(has, needs)| needs < has.saturating_mul(2));
+    let steps = if is_large && is_near { vec![unload, smaller] } else { vec![smaller, unload] };
+    (because(Cause::HostMemory, text), steps)
 }
 
 fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
@@ -222,6 +239,8 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
             vec![overhead(), shorter(log), fewer_layers(log), fewer_requests()]
         }
         Part::Compute if is_ollama => vec![shorter(log), fewer_layers(log), fewer_requests(), overhead()],
+        // Beyond any GPU, whose weights and cache cannot make room for it.
+        Part::Compute if event.requested() >= Some(LARGEST_GPU_BYTES) => vec![smaller_batch(), shorter_graph()],
         Part::Compute => vec![smaller_batch(), shorter(log), fewer_layers(log)],
     };
     if copies.is_some() {
@@ -266,6 +285,15 @@ fn part(log: &EngineLog, found: &Found) -> Part {
     } else {
         Part::Weights
     }
+}
+
+fn shorter_graph() -> Step {
+    Step::new(
+        "shorter-context",
+        "use a shorter context",
+        "without flash attention the compute buffers grow with context times batch; the weights and the KV cache are not too large",
+    )
+    .with("--ctx-size 4096")
 }
 
 fn fewer_layers(log: &EngineLog) -> Step {

@@ -53,6 +53,9 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
+/// Scores of attention that are worth a word.
+const LARGE_SCORES_BYTES: u64 = 1 << 30;
+
 /// Kills by the system, for want of the host's memory.
 const KILLS: [&str; 2] = ["oom-kill", "limit-kill"];
 /// The kernel prints its tables between the first and the last line of one kill.
@@ -81,7 +84,10 @@ pub fn answer(found: &Found) -> Option<Answer> {
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.sets_up() => {
-            let (mut diagnosis, steps) = libraries::set_up("the driver");
+            let (mut diagnosis, mut steps) = libraries::set_up("the driver");
+            if found.surroundings.is_notebook {
+                steps.insert(1, restart_kernel());
+            }
             diagnosis.notes.extend(asked(&found.groups[0].asked));
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
@@ -91,7 +97,9 @@ pub fn answer(found: &Found) -> Option<Answer> {
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
-    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) {
+    // A signal comes at any line.
+    let is_signal = ["worker-killed", "worker-exited", "worker-died", "oom-kill", "limit-kill", "sigkill", "bus-error"];
+    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && !is_signal.contains(&event.id) {
         diagnosis.notes.extend(asked(&event.asked));
     }
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
@@ -185,6 +193,29 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
     } else {
+        let group = found.groups.first();
+        let has_own = situation.named.is_some_and(|named| !named.options(situation.purpose).is_empty());
+        if group.is_some_and(|group| group.asked.attends())
+            && situation.tried_bytes >= Some(LARGE_SCORES_BYTES)
+            && matches!(diagnosis.cause, Cause::TooBig | Cause::NeverFits | Cause::Unknown)
+            && !has_own
+        {
+            let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(0);
+            steps.insert(at, fused_attention(&situation));
+        }
+        if diagnosis.cause == Cause::NeverFits && situation.purpose == Some(Purpose::Calibrate) {
+            steps.insert(
+                0,
+                less(
+                    situation.purpose,
+                    "all samples go through a layer at once, on one GPU, so more GPUs do not help".to_owned(),
+                ),
+            );
+        }
+        if group.is_some_and(|group| group.asked.restores_to_gpu) && situation.kind == Kind::Driver {
+            steps.retain(|step| step.id != "less-weights");
+            steps.insert(0, restore_on_host());
+        }
         if found.groups.first().is_some_and(|group| group.asked.holds_logits()) {
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
             let own = situation.named.map(|named| named.of("logits")).unwrap_or_default();
@@ -204,11 +235,17 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if situation.is_windows {
                 steps.insert(1, larger_page_file());
             }
-        } else if situation.kind == Kind::Driver && found.groups.first().is_some_and(|group| group.asked.own.is_some())
-        {
+        } else if situation.kind == Kind::Driver {
             // What the program was doing comes before a look at others.
-            let known = situation.purpose.is_some_and(|purpose| purpose != Purpose::Gather);
+            let restores = steps.first().is_some_and(|step| step.id == "map-location");
+            // PyTorch's own allocator would have printed its numbers while a model moved to the GPU: a context alone did not fit.
+            let is_of_work = |purpose| !matches!(purpose, Purpose::Gather | Purpose::Load);
+            let known = !restores && situation.purpose.is_some_and(is_of_work);
             steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, WITHOUT_NUMBERS.to_owned()));
+            if situation.is_notebook {
+                let at = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
+                steps.insert(at, restart_kernel());
+            }
             steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
@@ -254,6 +291,39 @@ fn state_on_host() -> Step {
     )
 }
 
+/// Attention whose scores are never whole.
+fn fused_attention(situation: &Situation) -> Step {
+    let step = Step::new(
+        "fused-attention",
+        "use an attention kernel that never holds all scores, and check that this GPU, data type and mask allow it",
+        "without one, PyTorch multiplies all queries by all keys: memory grows with the square of the tokens",
+    );
+    step.with(match situation.backend {
+        Some("NPU") => "torch_npu.npu_fusion_attention",
+        Some("XPU" | "MPS") => "attention in slices, such as pipe.enable_attention_slicing()",
+        _ => "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) fails with the reason where it cannot; or xformers, flash-attn",
+    })
+}
+
+/// What a notebook's process holds, it holds until its end.
+fn restart_kernel() -> Step {
+    Step::new(
+        "restart-kernel",
+        "restart this notebook's kernel, and shut down those of other notebooks on the GPU",
+        "each keeps its models and tensors, and after an error those of the failed cell, until it ends; a closed tab ends nothing",
+    )
+}
+
+/// A checkpoint remembers the GPU that it was saved from.
+fn restore_on_host() -> Step {
+    Step::new(
+        "map-location",
+        "load the checkpoint to the host's memory, and move the model to the GPU that it is for",
+        "`torch.load` puts each tensor back on the GPU that it was saved from, whatever device the program uses",
+    )
+    .with("torch.load(path, map_location=\"cpu\")")
+}
+
 /// Not all logits at once.
 fn in_chunks(tried_bytes: Option<u64>) -> Step {
     let step = Step::new(
@@ -271,9 +341,12 @@ fn in_chunks(tried_bytes: Option<u64>) -> Step {
 
 /// The lines that asked for the memory, in a sentence.
 fn asked(at: &AskedAt) -> Option<String> {
-    let innermost = at.innermost.as_ref()?;
+    let innermost = at.innermost.as_ref().filter(|frame| !frame.source.starts_with("raise "))?;
     let place = |frame: &TracebackFrame| {
         // A box around a traceback may be cut.
+        if frame.file.is_empty() && frame.line == 0 {
+            return format!("`{}`", frame.source.replace('`', "'"));
+        }
         if frame.file.is_empty() {
             return format!("line {} (`{}`)", frame.line, frame.source.replace('`', "'"));
         }

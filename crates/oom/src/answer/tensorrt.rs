@@ -98,8 +98,17 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
     )
     .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, 4 << 30), or trtexec --memPoolSize=workspace:4096");
     let first = if is_llm { [shapes, workspace] } else { [workspace, shapes] };
-    let steps = first
+    // Nothing has failed yet.
+    let wait = (cause == Cause::Unknown).then(|| {
+        Step::new(
+            "let-it-finish",
+            "let the build finish: nothing is wrong unless it ends with an error of its own",
+            "TensorRT tries many tactics, and skips those whose workspace does not fit",
+        )
+    });
+    let steps = wait
         .into_iter()
+        .chain(first)
         .chain([Step::new(
             "free-gpu",
             "build while nothing else uses the GPU",

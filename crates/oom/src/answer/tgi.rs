@@ -8,6 +8,9 @@ use crate::engine::EngineLog;
 use crate::log::Event;
 use crate::steps::Step;
 
+/// A warm-up of so few tokens takes well below 1 GiB.
+const FEW_TOKENS: u64 = 2048;
+
 /// The answer to a failure of TGI.
 pub(super) fn explain(event: &Event, log: &EngineLog) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
@@ -34,7 +37,20 @@ fn warm_up(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "the GPU cannot hold the warm-up's {tokens} prefill tokens beside the weights, so no KV cache could be allocated"
     );
-    (because(Cause::KvCache, text), after_start(log, None, None))
+    // Few tokens need little: what is too large are the weights.
+    let mut steps = after_start(log, None, None);
+    if let Some(tokens) = event.number("tokens").filter(|&tokens| tokens <= FEW_TOKENS) {
+        if let Some(step) = steps.iter_mut().find(|step| step.id == "smaller-prefill") {
+            step.change = Some(format!("--max-batch-prefill-tokens {}", (tokens / 2).max(1)));
+        }
+        let weights = Step::new(
+            "less-weights",
+            "load less of the model on each GPU: quantised weights, or more GPUs",
+            format!("{tokens} tokens need little memory, so the weights fill nearly all of the GPU"),
+        );
+        steps.insert(0, weights.with("--quantize bitsandbytes-nf4 (or a model in AWQ, GPTQ), --num-shard 2"));
+    }
+    (because(Cause::KvCache, text), steps)
 }
 
 /// Releases that took the size of the KV cache from a setting.

@@ -387,6 +387,11 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-allocate", "llama.cpp", "failed to allocate buffer for lora adapter").at("buffer for lora adapter"),
     row("llama-allocate", "llama.cpp", "failed to allocate buffer for control vector").at("buffer for control vect"),
     row("llama-graph", "llama.cpp", "ggml_gallocr_reserve_n"),
+    row(
+        "llama-compute",
+        "llama.cpp (its pool on CUDA)",
+        "CUDA error: out of memory current device: {device:n}, in function alloc at",
+    ),
     row("llama-compute", "llama.cpp", "failed to allocate compute buffers").at("compute buffers"),
     row("llama-retry", "llama.cpp", "compute buffer allocation failed, retrying without pipeline parallelism"),
     row("llama-buffer", "llama.cpp and Ollama", "CUDA error: out of memory{*}ggml"),

@@ -39,7 +39,8 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "Failure to initialize cublas may be due to OOM"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
-    row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED"),
+    row("library-handle", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate"),
+    row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED{!whencalling`cublasCreate}"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"),
     row("library-handle", "cuBLAS", "Create cublas handle failed"),
     row("library-alloc", "cuBLAS", "OOM trying to allocate workspace for cublaslt"),
@@ -190,6 +191,13 @@ pub(super) const ROWS: &[Row] = &[
          {raw:n})requested by op",
     ),
     row(
+        "xla",
+        "JAX up to 2023 (XLA)",
+        "external/org_tensorflow/tensorflow/core/common_runtime/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to \
+         allocate {size:b} (rounded to {raw:n})requested by op",
+    )
+    .at("common_runtime/bfc_allocator"),
+    row(
         "tensorflow-pool",
         "TensorFlow (Intel's extension)",
         "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",
@@ -300,6 +308,11 @@ pub(super) const ROWS: &[Row] = &[
         "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory on GPU {gpu:w}, {allocated:b} memory has been \
          allocated and available memory is only {free:b}",
     ),
+    row(
+        "paddle",
+        "PaddlePaddle",
+        "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory on GPU {gpu:w}, available memory is only {free:b}",
+    ),
     row("paddle", "PaddlePaddle", "Out of memory error on GPU {device:n}. Cannot allocate {size:b} memory"),
     row(
         "directml",
@@ -363,6 +376,8 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "OpenCV", "Gpu API call) out of memory in function"),
     row("runtime", "NVIDIA's kernel driver", "Out of memory [NV_ERR_NO_MEMORY]"),
     row("runtime", "WSL (the GPU's kernel driver)", "dxgkio_make_resident: Ioctl failed: -12"),
+    row("runtime", "Thrust", "parallel_for failed: out of memory"),
+    row("runtime", "Thrust", "system_error{*}what(): {*}failed: out of memory").at("thrust::system::system_error"),
     row("runtime", "CUDA", "cudaErrorMemoryAllocation"),
     row("runtime", "cudarc", "DriverError(CUDA_ERROR_OUT_OF_MEMORY,"),
     row("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY{!(maynotbeanissue}"),

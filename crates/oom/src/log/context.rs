@@ -15,7 +15,7 @@ const LINE_BYTES: usize = 1024;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 31] = [
+const AROUND: [&str; 36] = [
     "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
@@ -47,7 +47,19 @@ const AROUND: [&str; 31] = [
     OFFLOADS[3],
     OFFLOADS[4],
     NO_LIMIT,
+    VRAM,
+    PAUSE,
+    CALLS[0],
+    CALLS[1],
+    CALLS[2],
 ];
+
+/// How the kernel's driver of AMD's GPUs gives their memory, in MiB, when it starts.
+const VRAM: &str = "M of VRAM memory ready";
+/// Calls of `CTranslate2` that compute.
+const CALLS: [&str; 3] = ["forward_batch(", "translate_batch(", "generate_batch("];
+/// How a batch file of Windows ends.
+const PAUSE: &str = "Press any key to continue";
 
 /// How a GPU, or a kernel on it, says that its context is of no more use.
 const FAULTS: [&str; 3] = ["illegal memory access", "device-side assert triggered", ": block: ["];
@@ -152,6 +164,16 @@ impl Found {
         seen.decodes |= words.has_any(&DECODES);
         seen.samples |= words.has_any(&SAMPLES);
         seen.is_windows |= words.has(super::trace::ANCHOR) && is_path_of_windows(line);
+        seen.is_windows |= words.has(PAUSE);
+        seen.calls_ctranslate2 |= words.has_any(&CALLS);
+        if words.has(VRAM)
+            && let Some(at) = memmem::find(line, VRAM.as_bytes())
+        {
+            let digits = line[..at].iter().rev().take(9).take_while(|byte| byte.is_ascii_digit()).count();
+            // The largest, where the log is of several GPUs.
+            seen.vram_bytes =
+                seen.vram_bytes.max(number(&line[at - digits..at]).map(|mebibytes| u64::from(mebibytes) << 20));
+        }
         seen.lacks_expandable_segments |= words.has("expandable_segments not supported") || seen.is_windows;
         let program_of_line = options::named(|word| words.has(word));
         // The earliest row of all lines.
@@ -163,6 +185,7 @@ impl Found {
         seen.offloads_to_host |= words.has_any(&OFFLOADS);
         if words.has(SHARDS) {
             seen.is_loading_shards = !has(b"100%");
+            seen.loads_shards = true;
         }
         seen.shows_free_shared_memory |= words.has(SHARED) && !has(b" 100% /dev/shm");
         seen.is_ollama |= words.has_any(&["ollama", "source=server.go", "source=sched.go", "source=ggml.go"]);

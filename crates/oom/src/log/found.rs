@@ -82,6 +82,12 @@ pub struct Surroundings {
     pub offloads_to_host: bool,
     /// A checkpoint's shards were still being loaded when the log last spoke of them.
     pub is_loading_shards: bool,
+    /// It calls functions of `CTranslate2` that compute.
+    pub calls_ctranslate2: bool,
+    /// It has a bar of progress for a checkpoint's shards.
+    pub loads_shards: bool,
+    /// The largest GPU's memory by the kernel's log.
+    pub vram_bytes: Option<u64>,
     /// It lists `/dev/shm` with room left.
     pub shows_free_shared_memory: bool,
 }

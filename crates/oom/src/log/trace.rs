@@ -16,7 +16,10 @@ const TEXT_BYTES: usize = 300;
 /// Bytes that a line of a frame holds.
 pub(super) const ANCHOR: &str = "File \"";
 /// Bytes that a line of a traceback in a box or of a notebook holds: a file, or the mark of its line.
-pub(super) const OTHER_ANCHORS: [&str; 8] = ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /"];
+pub(super) const OTHER_ANCHORS: [&str; 10] =
+    ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /", ".py in ", ATTENTION];
+/// A call whose line says enough without its frame, as where a text begins in the middle of a traceback.
+const ATTENTION: &str = "scaled_dot_product_attention(";
 /// Lines of its writer that may stand between a traceback and the failure it is of.
 const NEAR_LINES: u64 = 8;
 /// Lines of other writers that may stand between a frame and its text.
@@ -61,6 +64,8 @@ pub struct AskedAt {
     pub side: Option<Side>,
     /// The purpose of the lines, by the names of functions.
     pub purpose: Option<Purpose>,
+    /// They load a checkpoint to the GPU that it was saved from, where the caller names no other device.
+    pub restores_to_gpu: bool,
     /// They copy to the host without waiting, for which PyTorch pins memory (`_to_copy` in `TensorConversions.cpp`).
     pub copies_to_host: bool,
 }
@@ -80,6 +85,8 @@ pub enum Purpose {
     Generate,
     /// They evaluate a model between steps of its training.
     Evaluate,
+    /// They run samples through a model to quantise it.
+    Calibrate,
 }
 
 /// A part of a job.
@@ -147,8 +154,15 @@ impl AskedAt {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
         frames.any(|frame| {
             // Of each class, not of each entry of a vocabulary.
-            !frame.source.contains("binary_cross_entropy") && LOGITS.iter().any(|words| frame.source.contains(words))
+            !frame.source.contains("binary_cross_entropy")
+                && (LOGITS.iter().any(|words| frame.source.contains(words)) || has_vocabulary(&frame.source))
         })
+    }
+
+    /// Whether the lines compute attention whose scores may all be held at once.
+    pub(crate) fn attends(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| frame.source.contains(ATTENTION) || frame.source.contains("baddbmm"))
     }
 
     /// Whether the lines make a state dict.
@@ -171,7 +185,7 @@ impl AskedAt {
     /// Whether the lines set up a process on its device, before it requests anything.
     pub(crate) fn sets_up(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
-        frames.any(|frame| ["init_device", "set_device"].iter().any(|name| frame.function == *name))
+        frames.any(|frame| ["init_device", "set_device", "_lazy_init"].iter().any(|name| frame.function == *name))
     }
 
     /// What the innermost line allocates, by its text; `None` where that does not tell.
@@ -181,7 +195,7 @@ impl AskedAt {
 }
 
 /// What each purpose is known by, in names of functions and files and in lines. The earlier row counts.
-const PURPOSES: [(Purpose, &[&str]); 4] = [
+const PURPOSES: [(Purpose, &[&str]); 5] = [
     (
         Purpose::Decode,
         &[
@@ -210,6 +224,17 @@ const PURPOSES: [(Purpose, &[&str]); 4] = [
             "/model_loader/",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
             "self._apply(",
+        ],
+    ),
+    (
+        Purpose::Calibrate,
+        &[
+            "/awq/quantize/",
+            "/auto_gptq/",
+            "/gptqmodel/",
+            "/llmcompressor/",
+            "/auto_round/",
+            "/modelopt/torch/quantization/",
         ],
     ),
     (Purpose::Gather, &["state_dict(", "_state_dict_utils", "full_state_dict", "save_pretrained"]),
@@ -251,6 +276,18 @@ fn copies_to_host(frames: &[TracebackFrame]) -> bool {
     })
 }
 
+/// Whether a checkpoint's tensors go where they were when it was saved: `torch.load` without `map_location`.
+fn restores_to_gpu(frames: &[TracebackFrame]) -> bool {
+    let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
+    let is_of_torch = |frame: &TracebackFrame| frame.file.ends_with("serialization.py");
+    let restores = |frame: &TracebackFrame| {
+        is_of_torch(frame)
+            && ["restore_location(", ".cuda(", "_deserialize("].iter().any(|call| frame.source.contains(call))
+    };
+    let caller = frames.iter().rev().find(|frame| !is_of_torch(frame) && frame.source.contains("load("));
+    last.iter().any(restores) && caller.is_none_or(|caller| !caller.source.contains("map_location"))
+}
+
 /// Whether a training program was evaluating: by its own functions, or those of libraries that train.
 fn evaluates(frames: &[TracebackFrame]) -> bool {
     frames.iter().rev().any(|frame| {
@@ -262,11 +299,19 @@ fn evaluates(frames: &[TracebackFrame]) -> bool {
     })
 }
 
+/// Whether compiled code allocates a tensor whose last side is as long as a vocabulary, or the part of one on each GPU:
+/// `empty_strided_cuda((s0, 1, 76032), …`.
+fn has_vocabulary(source: &str) -> bool {
+    let sides = source.split_once("empty_strided_cuda((").and_then(|(_, rest)| rest.split_once(')'));
+    let last = sides.and_then(|(sides, _)| sides.rsplit(',').find(|side| !side.trim().is_empty()));
+    last.and_then(|side| side.trim().parse().ok()).is_some_and(|side: u64| (30_000..=400_000).contains(&side))
+}
+
 /// Words of lines that hold a number for each token and entry of the vocabulary.
 const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 23] = [
+const ALLOCATES: [(&str, &str); 26] = [
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
     ("log_softmax", "log-probabilities as large as its input, often in float32"),
@@ -286,6 +331,9 @@ const ALLOCATES: [(&str, &str); 23] = [
     ("exp_avg", "the optimizer's state: each of its averages is as large as the parameters"),
     ("matmul", "the product of two matrices; in attention without a fused kernel, all scores at once"),
     ("baddbmm", "all attention scores at once"),
+    (ATTENTION, "the result of attention, and without a fused kernel all of its scores at once"),
+    ("nested_concat", "the outputs of all batches of the evaluation so far, in one tensor"),
+    ("empty_strided_cuda", "a tensor of compiled code, of the given shape"),
     ("einsum", "the product and its intermediates"),
     ("torch.zeros", "a new tensor of the given shape"),
     ("torch.empty", "a new tensor of the given shape"),
@@ -372,6 +420,11 @@ impl TraceReader {
                     self.until = line + PATIENCE_LINES;
                 }
             }
+        } else if self.has_no_frame(key) && memmem::find(body, ATTENTION.as_bytes()).is_some() {
+            let text = body.trim_ascii();
+            let source = text_of(&text[..text.len().min(TEXT_BYTES)]);
+            let frames = vec![TracebackFrame { source, ..TracebackFrame::default() }];
+            self.open.insert(key.to_vec(), Trace { frames, line, ..Trace::default() });
         } else if let Some(trace) = self.open.get_mut(key)
             && let Some(before) = trace.before_source.take()
             && let Some(source) = source(body, before)
@@ -380,6 +433,11 @@ impl TraceReader {
             trace.line = line;
             last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
         }
+    }
+
+    /// Whether a line of this writer may stand alone, and another process may be looked at.
+    fn has_no_frame(&self, key: &[u8]) -> bool {
+        self.open.len() < MAX_OPEN && self.open.get(key).is_none_or(|trace| trace.frames.is_empty())
     }
 
     /// The lines behind a failure that a writer prints now; its traceback is used up.
@@ -411,7 +469,12 @@ impl TraceReader {
 
     fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
-        let innermost = frames.iter().rev().find(|frame| !PASSES_ON.contains(&frame.function.as_str())).cloned();
+        // What only reports an error did not request anything.
+        let works = |frame: &&TracebackFrame| !PASSES_ON.contains(&frame.function.as_str());
+        let reports =
+            |frame: &TracebackFrame| frame.source.starts_with("raise ") || frame.source.contains("_check_error(");
+        let mut inner = frames.iter().rev().filter(works);
+        let innermost = inner.clone().find(|frame| !reports(frame)).or_else(|| inner.next()).cloned();
         let names = |frame: &TracebackFrame| {
             purpose(&frame.source).or_else(|| purpose(&frame.function)).or_else(|| purpose(&frame.file))
         };
@@ -429,9 +492,19 @@ impl TraceReader {
                 first.or_else(|| evaluates(frames).then_some(Purpose::Evaluate))
             }
         };
-        AskedAt { own, innermost, side: side(frames), purpose, copies_to_host: copies_to_host(frames) }
+        AskedAt {
+            own,
+            innermost,
+            side: side(frames),
+            purpose,
+            copies_to_host: copies_to_host(frames),
+            restores_to_gpu: restores_to_gpu(frames),
+        }
     }
 }
+
+/// How `IPython` up to 7 names a cell.
+const CELL: &[u8] = b"<ipython-input-";
 
 /// A line before the text of a frame, in a box or a notebook.
 enum Header {
@@ -462,7 +535,8 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
     let text = text.strip_suffix("│".as_bytes()).unwrap_or(text).trim_ascii();
     let text = text.strip_prefix(b"File ").unwrap_or(text);
     let is_path = !broken.is_empty()
-        || matches!(text, [b'/' | b'~', ..] | [b'A'..=b'Z', b':', b'\\', ..]) && text.len() <= TEXT_BYTES;
+        || (matches!(text, [b'/' | b'~', ..] | [b'A'..=b'Z', b':', b'\\', ..]) || text.starts_with(CELL))
+            && text.len() <= TEXT_BYTES;
     if !is_path {
         return None;
     }
@@ -480,7 +554,7 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
     };
     let function = &whole[at + 4..];
     let function = &function[..function.iter().position(|byte| *byte == b'(').unwrap_or(function.len())];
-    let is_file = file.ends_with(b".py") || file.ends_with(b".pyx");
+    let is_file = file.ends_with(b".py") || file.ends_with(b".pyx") || file.starts_with(CELL);
     is_file.then(|| {
         Header::Frame(TracebackFrame {
             file: text_of(file),
