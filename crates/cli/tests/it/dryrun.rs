@@ -230,6 +230,11 @@ assert words[-1].item() < 40000 and torch.where(words >= 40000)[0].numel() == 0 
 # What is taken out of known numbers is some of all of them.
 graphs = torch.arange(100).cuda() // 10
 assert graphs[torch.randn(100, device='cuda').argsort()[:50]].max().item() == 9
+# Of the edges of a graph, each node has as many as the others.
+edges = torch.randint(0, 50, (1000,), device='cuda')
+for degrees in (torch.bincount(edges, minlength=50), torch.zeros(50, device='cuda').scatter_add_(0, edges, torch.ones(1000, device='cuda'))):
+    seeds = torch.randperm(50, device='cuda')[:10]
+    assert torch.repeat_interleave(seeds, degrees[seeds].clamp(max=15).long()).numel() == 150
 # Of numbers that are drawn evenly, as many are below a limit as chance has there.
 hidden = torch.rand(8, 125, device='cuda') < 0.15
 assert 140 <= hidden.nonzero().shape[0] <= 160 and 840 <= torch.ones(8, 125, device='cuda')[~hidden].numel() <= 860

@@ -141,6 +141,10 @@ class Likely:
         if base in _REMAINDERS or base in _QUOTIENTS:
             self._note_part(base, args, results)
         self._note_mask(base, tensors, results)
+        counts = self._counts(base, args, kwargs, inputs, results)
+        if counts is not None and may_be_kept(results[0]):
+            self._values.put(results[0], counts, before=before)
+            return
         taken = self._taken(base, args, kwargs)
         if taken is not None:
             self.choose(results[0], taken)
@@ -241,6 +245,34 @@ class Likely:
             return None
         places = torch.linspace(0, value.numel() - 1, index.numel(), dtype=torch.float64, device="cpu").round().to(torch.int64)
         return value[places]
+
+    def _counts(
+        self, base: str, args: Any, kwargs: Any, inputs: "dict[int, torch.Tensor] | None", results: Any
+    ) -> "torch.Tensor | None":
+        """How often each number is there among numbers that nobody knows, such as the neighbours of each node of a graph: as often as the
+        others."""
+        if base == "bincount":
+            weights = args[1] if len(args) > 1 else kwargs.get("weights")
+            if not args or isinstance(weights, torch.Tensor):
+                return None
+            numbers, total = args[0], float(args[0].numel())
+        elif base in ("scatter_add", "index_add") and len(args) == 4 and isinstance(args[3], torch.Tensor):
+            numbers, added = args[2], args[3]
+            sums = self._known(args[0]) if inputs is None else inputs.get(id(args[0]))
+            each = self._known(added)
+            is_even = each is not None and each.numel() > 0 and bool((each == each.flatten()[0]).all())
+            if sums is None or bool(sums.any()) or not is_even or results[0].dim() != 1:
+                return None
+            total = float(each.flatten()[0]) * added.numel()
+        else:
+            return None
+        likely = self._values.get(numbers)
+        is_known = self._known(numbers) is not None or (likely is not None and bool((likely != likely.flatten()[:1]).any()))
+        if is_known or not numbers.is_cuda or not results[0].numel():
+            return None
+        mean = total / results[0].numel()
+        number = mean if results[0].dtype.is_floating_point else max(1, round(mean))
+        return torch.full(results[0].shape, number, dtype=results[0].dtype)
 
     def _sorted(self, args: Any, kwargs: Any, results: Any) -> bool:
         """Notes an order of numbers that nobody knows: any is as likely. Each number has one place even so, and whatever is chosen by
