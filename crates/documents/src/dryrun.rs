@@ -44,6 +44,9 @@ pub struct DryrunView<'a> {
     /// cannot be known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<AddressesView>,
+    /// Why this is not the first run: that one failed, and this one makes another assumption; absent if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<OtherwiseView<'a>>,
     /// The processes of a second run, in which streams finish as late as they can; absent if timing decides nothing,
     /// or was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +102,16 @@ pub struct CauseView {
     pub ranks: Vec<u32>,
     /// The cause in words, without a full stop.
     pub text: String,
+}
+
+/// An assumption with which a script gets to its end that failed without it.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OtherwiseView<'a> {
+    /// The exception that ended the first run.
+    pub error: &'a str,
+    /// The assumption, as `--assume` takes it.
+    pub assumed: &'a str,
 }
 
 /// A process of a further run, which shows the other end of the peak.
@@ -177,6 +190,8 @@ pub struct Runs<'a> {
     pub first: &'a Outcome,
     /// The process of it that is explained.
     pub main: &'a Process,
+    /// What was assumed where the run before `first` had failed.
+    pub otherwise: Option<OtherwiseView<'a>>,
     /// A second run, in which streams finish late.
     pub late: Option<&'a Outcome>,
     /// Another one, in which few elements of masks are set.
@@ -195,7 +210,7 @@ impl<'a> DryrunView<'a> {
         simulate: Option<&'a SimulateView<'a>>,
         explain: Option<&'a ExplainView<'a>>,
     ) -> Self {
-        let Runs { first: outcome, main, late, few, kinds } = runs;
+        let Runs { first: outcome, main, otherwise, late, few, kinds } = runs;
         let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
         let cause = cause::of(outcome);
         Self {
@@ -217,6 +232,7 @@ impl<'a> DryrunView<'a> {
             }),
             processes: &outcome.processes,
             addresses: most.zip(simulate).and_then(|(peaks, simulate)| AddressesView::new(peaks, simulate)),
+            otherwise,
             late: late.map(again),
             few: few.map(again),
             kinds: kinds.map(|kinds| kinds.iter().map(KindView::new).collect()),

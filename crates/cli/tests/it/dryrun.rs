@@ -285,6 +285,47 @@ Own.apply(torch.randn(3, device='cuda', requires_grad=True), torch.tensor([4, 5]
 
 #[test]
 #[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
+fn torch_a_script_that_fails_by_a_value_runs_with_another() {
+    // A divergence that is too large ends the epoch before the first loss; a mask of which nothing is set has no maximum.
+    let divergence = "
+import torch
+weights = torch.randn(512, 512, device='cuda', requires_grad=True)
+for batch in range(3):
+    output = torch.randn(64, 512, device='cuda') @ weights
+    divergence = (output.softmax(-1) - 1 / 512).abs().mean()
+    if divergence.item() > 0.03: break
+    loss = output.square().mean()
+    loss.backward()
+print(loss.item())
+";
+    let (status, answer, err) = with_torch(divergence, &[]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["otherwise"]["assumed"], "fraction=0.001", "{}", answer["otherwise"]);
+    assert_eq!(answer["otherwise"]["error"], "NameError: name 'loss' is not defined");
+    assert!(answer["ended"] == "exit" && answer.get("sandbox").is_none(), "{answer}");
+    let answer_of_a_check = "
+import torch
+drawn = torch.randn(9, 9, device='cuda').argmax(-1)
+if not (drawn[0] == 3).item(): raise ValueError('another was drawn')
+";
+    let (status, answer, err) = with_torch(answer_of_a_check, &[]);
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(answer["otherwise"]["assumed"], "script.py:4=true", "{}", answer["otherwise"]);
+    let wrong = "
+import torch
+print(torch.randn(9, device='cuda').sum().item())
+torch.zeros(3, device='cuda')[5]
+";
+    let (status, answer, err) = with_torch(wrong, &[]);
+    assert_eq!(status, 2, "{err}");
+    assert!(
+        answer.get("otherwise").is_none() && answer["error"].as_str().unwrap().starts_with("IndexError"),
+        "{answer}"
+    );
+}
+
+#[test]
+#[ignore = "needs a PyTorch for CUDA: HIGHWATER_TEST_TORCH=/path/to/python"]
 fn torch_sizes_that_values_decide_have_a_range_and_can_be_set_at_a_line() {
     let script = "
 import torch

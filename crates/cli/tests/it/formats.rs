@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 
 use highwater_analysis::analyse;
 use highwater_documents::columns::{Options, columns};
-use highwater_documents::dryrun::{CardView, DryrunView, Runs};
+use highwater_documents::dryrun::{CardView, DryrunView, OtherwiseView, Runs};
 use highwater_documents::{ALL, ExplainView, report};
 use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::run::{FailedRank, Outcome, Unanswered};
@@ -147,6 +147,7 @@ fn dryrun() -> Value {
     let runs = Runs {
         first: &outcome,
         main: &outcome.processes[0],
+        otherwise: Some(OtherwiseView { error: "NameError: name 'loss' is not defined", assumed: "fraction=0.001" }),
         late: Some(&outcome),
         few: Some(&outcome),
         kinds: Some(&kinds),

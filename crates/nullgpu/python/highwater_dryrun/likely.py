@@ -26,7 +26,6 @@ _WHOLE_MAX = 1 << 20
 """Nor larger ones of whole numbers or truth values, which choose among nodes and edges of graphs."""
 _RESULTS_MAX = 8
 """Nor what writes more tensors at once: steps of optimizers."""
-_FRACTION = 0.5
 _FALL = 0.999
 """Each fraction that Python reads is so much of the one before: losses fall."""
 _COMPARING = frozenset("eq ne lt le gt ge less less_equal greater greater_equal not_equal isin".split())
@@ -90,7 +89,7 @@ class Likely:
         ends no text."""
         most = self.most(tensor)
         is_fraction = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-        number = _FRACTION if is_fraction else 1 if most is None else int(most * _EVENLY)
+        number = self._assume.fraction if is_fraction else 1 if most is None else int(most * _EVENLY)
         return torch.full(tensor.shape, number, dtype=tensor.dtype)
 
     def mask(self, mask: torch.Tensor) -> torch.Tensor:
@@ -385,7 +384,7 @@ class Likely:
         if value is None:
             if not tensor.dtype.is_floating_point or name == "__bool__":
                 return None
-            value = torch.full(tensor.shape, _FRACTION * _FALL**self._fractions, dtype=torch.float64)
+            value = torch.full(tensor.shape, self._assume.fraction * _FALL**self._fractions, dtype=torch.float64)
             self._fractions += 1
         told = on_cpu(name, func, args, kwargs, {id(tensor): value})
         if told is not None:

@@ -35,6 +35,8 @@ class Assumptions:
         """Whether those shares differ, as they do where chance decides."""
         self.overflows = wanted.get("overflow", "never") == "always"
         """Whether a scaler of gradients finds that they overflow, and leaves out each step."""
+        self.fraction = float(wanted.get("fraction", "0.5"))
+        """A fraction that nobody knows, where Python reads one."""
         self.places = {place: how for place, how in wanted.items() if ":" in place}
         """What is assumed at one line alone, as `FILE:LINE`."""
 

@@ -2,7 +2,7 @@
 //! or in which few elements of masks are set, experts are chosen unevenly and scaled gradients overflow. It is silent, and its writes
 //! stay in a sandbox: the script has already run.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,6 +19,9 @@ const MORE: Duration = Duration::from_secs(60);
 /// are scaled, as the first ones of a real run are, so that it keeps nothing.
 const FEW: [(&str, &str); 3] = [("nonzero", "0.01"), ("routing", "uneven"), ("overflow", "always")];
 
+/// A number below the limits that programs compare distances and divergences with.
+const SMALL_FRACTION: &str = "0.001";
+
 /// Runs the script with streams that finish late, if the first run says that timing decides which memory is free. `None` if it does
 /// not, or if there cannot be such a run: of a script that was cut short, or without a sandbox.
 pub(super) fn late(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> Option<Outcome> {
@@ -30,6 +33,60 @@ pub(super) fn late(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> 
     run(first, outcome, cache, why, Watch { timing: Timing::Late, ..first.watch.clone() })
 }
 
+/// A run that got to its end where the first one failed.
+pub(super) struct Otherwise {
+    pub(super) outcome: Outcome,
+    /// The assumption that made the difference, as `--assume` takes it.
+    pub(super) assumed: (String, String),
+    /// What ended the first run.
+    pub(super) error: String,
+}
+
+/// Runs a script that failed with other values in the place of those that only a GPU can compute, if it read any: first with small
+/// fractions, which stop no loop that waits for a large one, then with the other answer where it read the last. `None` if it fails all the
+/// same, or if assumptions were given.
+pub(super) fn otherwise(
+    first: &Run<'_>,
+    outcome: &Outcome,
+    cache: Option<&Path>,
+    folder: &Path,
+) -> io::Result<Option<Otherwise>> {
+    let [main] = &outcome.processes[..] else { return Ok(None) };
+    let is_free = first.watch.assume.is_empty() && !first.watch.without_values;
+    let Some(read) = main.last_read.as_ref().filter(|_| is_free && main.how == Ending::Error) else { return Ok(None) };
+    let other = match read.assumed.as_deref() {
+        Some("it is True") => "false",
+        Some("it is False") => "true",
+        _ => "1",
+    };
+    let line = read.place.split(' ').next().filter(|line| line.contains(':'));
+    let small = ("fraction".to_owned(), SMALL_FRACTION.to_owned());
+    let attempts = [Some(small), line.map(|line| (line.to_owned(), other.to_owned()))];
+    for (attempt, assumed) in attempts.into_iter().flatten().enumerate() {
+        if first.end.load(Ordering::Relaxed) {
+            break;
+        }
+        tell(&format!(
+            "the script failed after it had read values that only a GPU can compute: running once more, silently and in a sandbox, with \
+             `--assume {}={}`",
+            assumed.0, assumed.1
+        ));
+        let folder = folder.join(format!("otherwise{attempt}"));
+        std::fs::create_dir(&folder)?;
+        let assume = [assumed.clone()].into();
+        let Ok(mut again) = silently(first, outcome, cache, &folder, Watch { assume, ..first.watch.clone() }) else {
+            continue;
+        };
+        if main_with_peaks(&again).is_some() {
+            if !first.sandbox {
+                again.writes = None;
+            }
+            return Ok(Some(Otherwise { outcome: again, assumed, error: main.error.clone() }));
+        }
+    }
+    Ok(None)
+}
+
 /// Runs the script with masks of which little is set, if the first run has assumed how much is.
 pub(super) fn few(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> Option<Outcome> {
     if !outcome.processes.iter().any(|process| process.could_differ) {
@@ -38,7 +95,8 @@ pub(super) fn few(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> O
     let why = "sizes depend on values that only a GPU can compute: running once more, silently and in a sandbox, with the smallest \
                that are likely; \
                `--assume nonzero=full` skips this";
-    let assume = FEW.map(|(what, how)| (what.to_owned(), how.to_owned())).into();
+    let mut assume = first.watch.assume.clone();
+    assume.extend(FEW.map(|(what, how)| (what.to_owned(), how.to_owned())));
     run(first, outcome, cache, why, Watch { assume, ..first.watch.clone() })
 }
 
@@ -102,6 +160,19 @@ fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watc
     // The script's output ends here, and nothing else would say why the answer is not there yet.
     tell(why);
     let folder = Folder::new().ok()?;
+    silently(first, outcome, cache, folder.path(), watch)
+        .ok()
+        .filter(|again| !again.processes.is_empty() && !again.asked_to_end)
+}
+
+/// Runs the script once more, without its output, in a sandbox.
+fn silently(
+    first: &Run<'_>,
+    outcome: &Outcome,
+    cache: Option<&Path>,
+    folder: &Path,
+    watch: Watch,
+) -> Result<Outcome, highwater_nullgpu::Error> {
     // With other values the script may search without an end.
     let timeout = watch.timeout.unwrap_or(Duration::MAX).min(outcome.duration * TIMES + MORE);
     let again = Run {
@@ -111,7 +182,7 @@ fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watc
         silent: true,
         ..*first
     };
-    again.run(cache, folder.path()).ok().filter(|again| !again.processes.is_empty() && !again.asked_to_end)
+    again.run(cache, folder)
 }
 
 fn tell(text: &str) {

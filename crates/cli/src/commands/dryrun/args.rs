@@ -208,8 +208,14 @@ fn parse_assumption(text: &str) -> Result<(String, String), String> {
             }
         };
     }
+    if what == "fraction" {
+        let is_number = how.parse::<f64>().is_ok_and(f64::is_finite);
+        return if is_number { Ok((what.to_owned(), how.to_owned())) } else { Err(format!("`{how}` is not a number")) };
+    }
     let Some((_, words)) = KNOWN.iter().find(|(known, _)| *known == what) else {
-        return Err(format!("`{what}` has no assumption: use `nonzero`, `routing`, `overflow` or `FILE:LINE`"));
+        return Err(format!(
+            "`{what}` has no assumption: use `nonzero`, `routing`, `overflow`, `fraction` or `FILE:LINE`"
+        ));
     };
     let is_share = what == "nonzero" && how.parse::<f64>().is_ok_and(|share| (0.0..=1.0).contains(&share));
     if is_share || words.contains(&how) {
@@ -248,10 +254,19 @@ mod tests {
         assert_eq!(parse_assumption("nonzero=0.25"), pair("nonzero", "0.25"));
         assert_eq!(parse_assumption("nonzero=uniform"), pair("nonzero", "uniform"));
         assert_eq!(parse_assumption("routing=balanced"), pair("routing", "balanced"));
+        assert_eq!(parse_assumption("fraction=1e-3"), pair("fraction", "1e-3"));
         assert_eq!(parse_assumption("my/train.py:12=true"), pair("my/train.py:12", "true"));
         assert_eq!(parse_assumption("train.py:12=0.25"), pair("train.py:12", "0.25"));
-        for wrong in ["nonzero", "nonzero=2", "routing=0.5", "item=1", "train.py:x=1", "train.py:1=maybe", "a.py:1=inf"]
-        {
+        for wrong in [
+            "nonzero",
+            "nonzero=2",
+            "routing=0.5",
+            "item=1",
+            "train.py:x=1",
+            "train.py:1=maybe",
+            "a.py:1=inf",
+            "fraction=small",
+        ] {
             assert!(parse_assumption(wrong).is_err(), "{wrong}");
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use highwater_analysis::{StackClasses, analyse_with};
-use highwater_documents::dryrun::{CardView, DryrunView, Runs};
+use highwater_documents::dryrun::{CardView, DryrunView, OtherwiseView, Runs};
 use highwater_driver::Card;
 use highwater_nullgpu::alike::Kind;
 use highwater_nullgpu::interpreter::Interpreter;
@@ -20,6 +20,8 @@ use highwater_nullgpu::run::{Ending, Outcome, Process, Run, Watch};
 use highwater_nullgpu::{Machine, own_directory};
 
 pub(crate) use args::Args;
+
+use again::Otherwise;
 
 use super::{CHECK_FAILED, explain};
 use crate::args::Format;
@@ -79,6 +81,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let cache = own_directory::cache(&interpreter);
     let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
+    let otherwise = again::otherwise(&asked, &outcome, cache.as_deref(), folder.path())?;
+    let (outcome, asked, otherwise) = match otherwise {
+        Some(Otherwise { outcome, assumed, error }) => {
+            let named = format!("{}={}", assumed.0, assumed.1);
+            let watch = Watch { assume: [assumed].into(), ..asked.watch.clone() };
+            (outcome, Run { watch, ..asked }, Some((error, named)))
+        }
+        None => (outcome, asked, None),
+    };
     let late = if args.timing().is_none() { again::late(&asked, &outcome, cache.as_deref()) } else { None };
     let few = if args.assume.is_empty() { again::few(&asked, &outcome, cache.as_deref()) } else { None };
     let kinds = args.each_kind_of().and_then(|ranks| again::kinds(&asked, ranks, &outcome, cache.as_deref()));
@@ -109,7 +120,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             proven: card.proven,
         },
         args.gpus(),
-        Runs { first: &outcome, main, late: late.as_ref(), few: few.as_ref(), kinds: kinds.as_deref() },
+        Runs {
+            first: &outcome,
+            main,
+            otherwise: otherwise.as_ref().map(|(error, assumed)| OtherwiseView { error, assumed }),
+            late: late.as_ref(),
+            few: few.as_ref(),
+            kinds: kinds.as_deref(),
+        },
         &report,
         simulated.as_ref().map(|(_, view)| view),
         explained.as_ref(),

@@ -28,6 +28,7 @@ const LISTED: usize = 8;
 pub(super) fn write(out: &mut impl Ink, view: &DryrunView<'_>, name: &str, is_kept: bool) -> io::Result<()> {
     let Some(main) = view.processes.first() else { return Ok(()) };
     paragraph(out, &headline(view, main))?;
+    write_otherwise(out, view)?;
     write_cause(out, view, main)?;
     write_end(out, view, main)?;
     write_addresses(out, view)?;
@@ -97,6 +98,20 @@ fn ended(how: Ending) -> &'static str {
         Ending::Crash => "crashed",
         Ending::Interrupted => "was interrupted",
     }
+}
+
+/// Which assumption the run makes, after one without it failed.
+fn write_otherwise(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
+    let Some(otherwise) = view.otherwise else { return Ok(()) };
+    paragraph(
+        out,
+        &format!(
+            "A first run failed with {}, after it had read values that only a GPU can compute. This one makes an assumption about them: \
+             `--assume {}`.",
+            printable(otherwise.error),
+            printable(otherwise.assumed)
+        ),
+    )
 }
 
 /// Which of several ranks made the run fail.
