@@ -68,7 +68,7 @@ pub(super) fn otherwise(
         }
         tell(&format!(
             "the script failed after it had read values that only a GPU can compute: running once more, silently and in a sandbox, with \
-             `--assume {}={}`",
+             `--assume {}={}`; `--assume fraction=0.5` skips this",
             assumed.0, assumed.1
         ));
         let folder = folder.join(format!("otherwise{attempt}"));
