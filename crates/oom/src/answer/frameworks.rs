@@ -418,7 +418,7 @@ fn memory_growth() -> Step {
 
 /// Libraries get what TensorFlow's pool leaves.
 fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not set up cuBLAS or cuDNN: nearly always TensorFlow's own pool fills the GPU and \
+    let text = "TensorFlow could not set up cuBLAS, cuDNN or cuSOLVER: nearly always TensorFlow's own pool fills the GPU and \
                 leaves libraries too little, or another process fills it";
     let look =
         Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
@@ -451,7 +451,8 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         );
         return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
     }
-    let pool = found.events.iter().find(|event| event.id == "bfc-totals").and_then(|totals| totals.bytes("limit_raw"));
+    let totals = found.events.iter().find(|event| event.id == "bfc-totals");
+    let pool = totals.and_then(|totals| totals.bytes("limit_raw"));
     let bytes = tensor(event).and_then(|(_, bytes)| bytes);
     if let (Some(bytes), Some(limit)) = (bytes, pool.filter(|&limit| bytes > Some(limit))) {
         let text = format!(
@@ -467,16 +468,28 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         return (because(Cause::NeverFits, text), vec![split, smaller()]);
     }
     let device = event.text("device");
-    let text = match device {
-        Some("GPU") => format!(
+    let used = totals.and_then(|totals| totals.bytes("used_raw")).zip(pool);
+    // Enough is left in the pool, and no piece of it is large enough.
+    let is_in_pieces = used.zip(bytes.or(event.requested())).is_some_and(|((used, pool), bytes)| used + bytes <= pool);
+    let text = match (device, used) {
+        (None | Some("GPU"), Some((used, pool))) => {
+            let why = if is_in_pieces {
+                "enough is left, but in pieces that are too small"
+            } else {
+                "the model's other tensors fill it too far"
+            };
+            let (used, pool) = (size(used), size(pool));
+            format!("TensorFlow could not allocate a tensor{of}: {used} of its pool of {pool} was in use, and {why}")
+        }
+        (Some("GPU"), None) => format!(
             "TensorFlow could not allocate a tensor{of}: its allocator already holds nearly all of the GPU, and the \
              model's other tensors \
              fill it"
         ),
-        Some(device) => {
+        (Some(device), _) => {
             format!("TensorFlow could not allocate a tensor{of}: the {device} is full of the model's other tensors")
         }
-        None => format!(
+        (None, None) => format!(
             "TensorFlow could not allocate a tensor{of}: the model's other tensors fill the device, usually a GPU; \
              the text does not name it"
         ),
@@ -494,8 +507,10 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     ];
     if !matches!(device, None | Some("GPU")) {
         steps.truncate(1);
+    } else if is_in_pieces {
+        steps.swap(0, 1);
     }
-    (because(Cause::TooBig, text), steps)
+    (because(if is_in_pieces { Cause::Fragmentation } else { Cause::TooBig }, text), steps)
 }
 
 fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {

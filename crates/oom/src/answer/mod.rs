@@ -53,6 +53,13 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
+/// A buffer for all parameters is more than this part of a GPU, or it does not matter.
+const FLAT_PART: u64 = 8;
+/// Printed amounts, and a few small tensors beside such buffers, are off by this part at most.
+const FLAT_ERROR: u64 = 500;
+/// Weights and averages in 16 and 32 bits are no more buffers of one size.
+const MOST_BUFFERS: u64 = 8;
+
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
 
@@ -141,6 +148,13 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
         diagnosis.notes.extend(summary::note(group.message.device, found));
         diagnosis.notes.extend(several_ranks(found));
+        if let Some(times) = flat_buffers(&situation).filter(|_| group.asked.is_backward()) {
+            diagnosis.notes.push(format!(
+                "PyTorch holds {times} times the request in tensors, to the last digits: most likely weights and optimizer state in flat buffers \
+                 of all parameters, and the request is one more for their gradients, whose size no batch changes"
+            ));
+            steps.insert(0, shard());
+        }
     }
     if let Some((major, minor)) = situation.torch
         && found.surroundings.names_new_variable
@@ -221,6 +235,7 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             let own = situation.named.map(|named| named.of("logits")).unwrap_or_default();
             // Its options for a step may stand there.
             let at = steps.iter().position(|step| step.id == "shrink" || step.id == "offload").unwrap_or(at);
+            let at = if situation.is_of_all_logits() { 0 } else { at };
             if own.is_empty() {
                 steps.insert(at, in_chunks(situation.tried_bytes));
             } else {
@@ -276,6 +291,26 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let is_full = || !has_pool && !has_gaps && !allocates_cache() && exceeds_share() == Some(true);
     let loads = found.groups.first().is_some_and(|group| group.asked.loads());
     loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
+}
+
+/// How many times a large request all tensors are, where that is a whole number: a program whose other tensors are small beside buffers
+/// for all parameters.
+fn flat_buffers(situation: &Situation) -> Option<u64> {
+    let (tried, allocated) = (situation.tried_bytes?, situation.allocated_bytes?);
+    let is_large = situation.capacity_bytes.is_some_and(|capacity| tried > capacity / FLAT_PART);
+    let times = (allocated + tried / 2) / tried.max(1);
+    let is_whole = allocated.abs_diff(times.saturating_mul(tried)) <= allocated / FLAT_ERROR;
+    (is_large && (2..=MOST_BUFFERS).contains(&times) && is_whole && situation.engine.is_none()).then_some(times)
+}
+
+/// The state of training need not be whole on each GPU.
+fn shard() -> Step {
+    Step::new(
+        "shard-state",
+        "give each rank a part of the gradients, the weights and the optimizer's state, or train fewer parameters",
+        "a buffer for all parameters is as large with any batch",
+    )
+    .with("ZeRO-2 or ZeRO-3 (DeepSpeed), FSDP with FULL_SHARD, CPU offload of the optimizer, LoRA")
 }
 
 /// A checkpoint need not be gathered on the GPU.

@@ -111,6 +111,11 @@ pub(super) const ROWS: &[Row] = &[
     row("oom-kill", "Ray", "onsider provisioning more memory on this node"),
     row("oom-kill", "Ray", "node running low on memory"),
     row("oom-kill", "Ray up to 2.0", "System memory low at node with IP"),
+    row(
+        "oom-kill",
+        "Ray up to 1.13",
+        "RayOutOfMemoryError: More than {percent:n}% of the memory on node {*} is used ({node_used:g} / {node:g} GB)",
+    ),
     row("oom-kill", "Ray up to 1.13", "RayOutOfMemoryError: More than"),
     row("managed", "CUDA", "out of memory\" on CUDA API call to cudaMallocManaged"),
     row("host-buffer", "ComfyUI 0.4 or newer", "HostBuffer.read_file_slice failed"),

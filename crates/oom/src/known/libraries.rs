@@ -39,6 +39,7 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "Failure to initialize cublas may be due to OOM"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
+    row("tensorflow-library", "TensorFlow", "ailed to create cuSolverDN instance"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate"),
     row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED{!whencalling`cublasCreate}"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"),

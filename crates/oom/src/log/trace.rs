@@ -20,6 +20,8 @@ pub(super) const OTHER_ANCHORS: [&str; 10] =
     ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /", ".py in ", ATTENTION];
 /// A call whose line says enough without its frame, as where a text begins in the middle of a traceback.
 const ATTENTION: &str = "scaled_dot_product_attention(";
+/// The function by which transformers joins the outputs of an evaluation.
+const JOINS: &str = "nested_concat";
 /// Lines of its writer that may stand between a traceback and the failure it is of.
 const NEAR_LINES: u64 = 8;
 /// Lines of other writers that may stand between a frame and its text.
@@ -163,6 +165,18 @@ impl AskedAt {
     pub(crate) fn attends(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
         frames.any(|frame| frame.source.contains(ATTENTION) || frame.source.contains("baddbmm"))
+    }
+
+    /// Whether the lines are a backward pass.
+    pub(crate) fn is_backward(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| frame.source.contains("backward("))
+    }
+
+    /// Whether the lines join the outputs of all batches.
+    pub(crate) fn joins_outputs(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| frame.source.contains(JOINS) || frame.function == JOINS)
     }
 
     /// Whether the lines make a state dict.
@@ -332,7 +346,7 @@ const ALLOCATES: [(&str, &str); 26] = [
     ("matmul", "the product of two matrices; in attention without a fused kernel, all scores at once"),
     ("baddbmm", "all attention scores at once"),
     (ATTENTION, "the result of attention, and without a fused kernel all of its scores at once"),
-    ("nested_concat", "the outputs of all batches of the evaluation so far, in one tensor"),
+    (JOINS, "the outputs of all batches of the evaluation so far, in one tensor"),
     ("empty_strided_cuda", "a tensor of compiled code, of the given shape"),
     ("einsum", "the product and its intermediates"),
     ("torch.zeros", "a new tensor of the given shape"),
