@@ -505,7 +505,8 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
         memory_growth(),
     ];
-    if !matches!(device, None | Some("GPU")) {
+    // These settings are of CUDA's devices.
+    if !matches!(device, None | Some("GPU")) || event.origin.ends_with("(DirectML)") {
         steps.truncate(1);
     } else if is_in_pieces {
         steps.swap(0, 1);

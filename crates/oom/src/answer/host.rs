@@ -30,6 +30,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "pin-thread" => pin_thread(),
         "files" => open_files(event),
         "managed" if event.origin == "CUDA" => managed_by_cuda(),
+        "managed" if event.origin.contains("XLA") => managed_by_xla(event.requested()),
         "managed" => managed(),
         "host-buffer" => host_buffer(),
         "memlock" => locked(event),
@@ -246,7 +247,8 @@ fn pinned_by_tensorflow(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
         "keep less on its way to the GPU: a smaller batch, fewer prefetched batches, large arrays in parts",
         "the framework copies through a pool of pinned memory, which keeps its largest size",
     );
-    let more = Step { title: "give the job, the container or WSL more of the host's memory".to_owned(), ..more_host_memory() };
+    let more =
+        Step { title: "give the job, the container or WSL more of the host's memory".to_owned(), ..more_host_memory() };
     let more = Step { detail: "WSL has half of the machine's memory unless it is set".to_owned(), ..more };
     (diagnosis, vec![less, more.with("memory=48GB in .wslconfig, then wsl --shutdown; --memory 64g (Docker)")])
 }
@@ -322,6 +324,21 @@ fn managed() -> (Diagnosis, Vec<Step>) {
         more_host_memory().with("memory=48GB in .wslconfig, then wsl --shutdown; --memory 64g (Docker)"),
     ];
     (because(Cause::HostMemory, text), steps)
+}
+
+/// The pool of XLA where the host's memory is to extend the GPU's.
+fn managed_by_xla(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
+    let asked = requested.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    let text = format!(
+        "XLA's allocator could not take a pool{asked} of unified memory, which `TF_FORCE_UNIFIED_MEMORY` asks for: it is the GPU's share times \
+         the memory fraction, and the host must be able to hold what exceeds the GPU"
+    );
+    let less = Step::new(
+        "lower-share",
+        "lower the memory fraction, or give the job more of the host's memory",
+        "above 1 it counts on the host; WSL, containers and Colab have little of it",
+    );
+    (because(Cause::HostMemory, text), vec![less.with("XLA_PYTHON_CLIENT_MEM_FRACTION=2.0"), more_host_memory()])
 }
 
 fn managed_by_cuda() -> (Diagnosis, Vec<Step>) {

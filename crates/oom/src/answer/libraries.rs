@@ -8,7 +8,7 @@ use super::{because, frameworks, general, llama, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
-use crate::log::{Event, Found, Side};
+use crate::log::{Event, Found, Purpose, Side};
 use crate::program::Program;
 use crate::steps::{Step, WITHOUT_NUMBERS, less};
 
@@ -290,6 +290,13 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("NCCL_BUFFSIZE=2097152, or NCCL_MAX_NCHANNELS=8"),
         shrink(),
     ];
+    if event.asked.distributes_model() {
+        // No batch is there yet.
+        let first =
+            less(Some(Purpose::Load), "each rank had its copy of the model on the GPU, and no batch yet".to_owned());
+        let steps = steps.into_iter().filter(|step| step.id != "shrink");
+        return (because(Cause::OutsidePyTorch, text), [first].into_iter().chain(steps).collect());
+    }
     (because(Cause::OutsidePyTorch, text), steps)
 }
 
@@ -665,6 +672,10 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     // Programs of their own kind, without PyTorch.
     if matches!(found.surroundings.program, Some(Program::Molecules | Program::Renderer | Program::Video)) {
         return (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain([end]).collect());
+    }
+    let own = found.surroundings.own_steps(event.asked.purpose);
+    if !own.is_empty() {
+        return (because(Cause::OutsidePyTorch, text), own.into_iter().chain([end]).collect());
     }
     let margin = margin("PyTorch's cached memory counts as used for others");
     let margin = Step { title: format!("if PyTorch is in the process, {}", margin.title), ..margin };

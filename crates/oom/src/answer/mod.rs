@@ -387,7 +387,9 @@ fn asked(at: &AskedAt) -> Option<String> {
         }
         let text =
             if frame.source.is_empty() { String::new() } else { format!(" (`{}`)", frame.source.replace('`', "'")) };
-        format!("{}:{} {}{text}", short(&frame.file), frame.line, frame.function)
+        // A notebook's traceback names the line below the function, and may be cut before it.
+        let line = if frame.line == 0 { String::new() } else { format!(":{}", frame.line) };
+        format!("{}{line} {}{text}", short(&frame.file), frame.function)
     };
     let allocates = at.allocates().map_or_else(String::new, |what| format!(": it allocates {what}"));
     Some(match &at.own {

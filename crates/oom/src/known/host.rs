@@ -47,6 +47,7 @@ pub(super) const ROWS: &[Row] = &[
     row("pinned", "JAX (XLA)", "Failed to allocate {name:w}({raw:n} bytes) of host memory pinned to NUMA node")
         .at("of host memory pinned to"),
     row("host-allocator", "torch", "DefaultCPUAllocator: can't allocate memory: you tried to allocate {raw:n} bytes"),
+    row("host-allocator", "torch up to 1.1", "posix_memalign(&data, gAlignment, nbytes) == 0. 12 vs 0"),
     row("page-file", "torch on Windows", "DefaultCPUAllocator: not enough memory: you tried to allocate {raw:n} bytes"),
     row("host-allocator", "Java", "Native memory allocation (malloc) failed to allocate {raw:n} bytes"),
     row("host-allocator", "Java", "Native memory allocation (mmap) failed to map {raw:n} bytes"),
