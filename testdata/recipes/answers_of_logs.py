@@ -487,6 +487,8 @@ def answers_of_context():
     told("tensorflow_directml", "too-big", "shrink", "W tensorflow/core/common_runtime/bfc_allocator.cc:440] Allocator (DmlAllocator) ran out of memory trying to allocate 5.49MiB (rounded to 5760000).  \nLimit:                  7593787392\nInUse:                  7589175808\nMaxInUse:               7589991424\nNumAllocs:                    4711", raw=5760000)
     told("splatting_of_thrust", "outside-pytorch", "shrink", "  File \"D:\\gaussian-splatting\\scene\\gaussian_model.py\", line 134, in create_from_pcd\n    dist2 = distCUDA2(points.float().cuda())\nMemoryError: bad allocation: cudaErrorMemoryAllocation: out of memory")
     told("nccl_of_a_model", "outside-pytorch", "less-weights", "  File \"/opt/x/site-packages/deepspeed/runtime/engine.py\", line 1251, in _broadcast_model\n    dist.broadcast(p.data, 0, group=group)\ntorch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled cuda error, NCCL version 2.19.3\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'")
+    told("hip_malloc", "outside-pytorch", "end-process", "draft load failed draft scratch: HipError(2): hipMalloc: out of memory")
+    told("rmm_reads_a_file", "too-big", "split-request", "----> 4 data = cudf.read_csv(path)\nMemoryError: std::bad_alloc: CUDA error at: /opt/include/rmm/mr/device/cuda_memory_resource.hpp66: cudaErrorMemoryAllocation out of memory")
 
 
 def of_logs():

@@ -113,6 +113,9 @@ fn cupy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(cause, text), steps)
 }
 
+/// Calls of cuDF that read a whole file.
+const READS: [&str; 4] = ["read_csv(", "read_parquet(", "read_json(", "read_orc("];
+
 fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let is_pool = event.id == "rmm-pool";
     let why = if is_pool {
@@ -143,7 +146,10 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     )
     .with("rmm.mr.PoolMemoryResource(upstream, initial_pool_size=..., maximum_pool_size=...)");
     let first = if is_pool { raise } else { end_others(None, found) };
-    let steps = vec![first, spill, split, share];
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    let reads_file = frames.any(|frame| READS.iter().any(|call| frame.source.contains(call)));
+    let steps =
+        if reads_file && !is_pool { vec![split, spill, first, share] } else { vec![first, spill, split, share] };
     (because(Cause::TooBig, text), steps)
 }
 
@@ -321,9 +327,9 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
             "reduce the memory needed at once: a smaller batch for each device, or rematerialisation",
             "the compiler knows the whole program's need, so it fails before anything runs",
         )
-        .with("jax.checkpoint"),
+        .with("jax.checkpoint, or torch_xla.utils.checkpoint"),
         Step::new("shard", "spread parameters and activations over more devices", "each then holds a part")
-            .with("jax.sharding.NamedSharding"),
+            .with("jax.sharding.NamedSharding, or FSDP of torch_xla"),
     ];
     (because(Cause::TooBig, text), steps)
 }
@@ -667,7 +673,8 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         let text = format!("{text}; the log loads a checkpoint before it, so its weights are most of that");
         return (because(Cause::TooBig, text), vec![weights, step]);
     }
-    let general = (step.id != "shrink").then(shrink);
+    let of_pytorch = !matches!(event.id, "cuda-jl" | "xgboost");
+    let general = (step.id != "shrink").then(if of_pytorch { shrink } else { smaller });
     (because(Cause::TooBig, text), [step].into_iter().chain(general).collect())
 }
 

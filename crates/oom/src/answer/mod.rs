@@ -516,7 +516,48 @@ fn because(cause: Cause, text: impl Into<String>) -> Diagnosis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LogReader;
     use crate::known::FAILURES;
+
+    fn answer_to(log: &str) -> Answer {
+        let mut reader = LogReader::new();
+        reader.push(log.as_bytes());
+        answer(&reader.finish()).unwrap()
+    }
+
+    #[test]
+    fn what_exceeds_the_gpu_is_missing_rather_than_the_request() {
+        let answer = answer_to(
+            "RuntimeError: CUDA out of memory. Tried to allocate 42.00 MiB (GPU 0; 24.00 GiB total capacity; 53.19 GiB already allocated; 0 bytes \
+             free; 53.57 GiB reserved in total by PyTorch)",
+        );
+        let detail = &answer.steps[0].detail;
+        assert!(detail.contains("29.57 GiB more than the GPU") && !detail.contains("42.00 MiB"), "{detail}");
+    }
+
+    #[test]
+    fn a_frame_whose_line_is_cut_has_no_number() {
+        let answer = answer_to(
+            "~/lib/python3.8/site-packages/torch/tensor.py in backward(self, gradient)\n    219                 retain_graph=retain_graph,\n\
+             RuntimeError: [enforce fail at CPUAllocator.cpp:65] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 359661568 \
+             bytes. Error code 12 (Cannot allocate memory)\n",
+        );
+        let notes = &answer.diagnosis.notes;
+        assert!(notes.iter().any(|note| note.contains("tensor.py backward")), "{notes:?}");
+    }
+
+    #[test]
+    fn several_buffers_of_one_size_hold_all_parameters() {
+        let log = |allocated: &str| {
+            format!(
+                "  File \"/home/u/train.py\", line 7, in step\n    loss.backward()\n\
+                 RuntimeError: CUDA out of memory. Tried to allocate 21.06 GiB (GPU 3; 79.35 GiB total capacity; {allocated} GiB already \
+                 allocated; 8.57 GiB free; 68.48 GiB reserved in total by PyTorch)"
+            )
+        };
+        assert_eq!(answer_to(&log("63.19")).steps[0].id, "shard-state");
+        assert_ne!(answer_to(&log("61.19")).steps[0].id, "shard-state");
+    }
 
     #[test]
     fn every_known_failure_has_an_answer() {

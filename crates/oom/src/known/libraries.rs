@@ -391,6 +391,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "cudarc", "DriverError(CUDA_ERROR_OUT_OF_MEMORY,"),
     row("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY{!(maynotbeanissue}"),
     row("runtime", "HIP", "hipErrorOutOfMemory"),
+    row("runtime", "HIP", "hipMalloc: out of memory"),
     row("runtime", "HIP", "hipErrorMemoryAllocation"),
     row("runtime", "ROCm", "HSA_STATUS_ERROR_OUT_OF_RESOURCES"),
     row(
