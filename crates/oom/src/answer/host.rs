@@ -330,7 +330,7 @@ fn managed() -> (Diagnosis, Vec<Step>) {
 fn managed_by_xla(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     let asked = requested.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
     let text = format!(
-        "XLA's allocator could not take a pool{asked} of unified memory, which `TF_FORCE_UNIFIED_MEMORY` asks for: it is the GPU's share times \
+        "XLA's allocator could not take a pool{asked} of unified memory, which `TF_FORCE_UNIFIED_MEMORY` requests: it is the GPU's share times \
          the memory fraction, and the host must be able to hold what exceeds the GPU"
     );
     let less = Step::new(

@@ -150,8 +150,8 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(several_ranks(found));
         if let Some(times) = flat_buffers(&situation).filter(|_| group.asked.is_backward()) {
             diagnosis.notes.push(format!(
-                "PyTorch holds {times} times the request in tensors, to the last digits: most likely weights and optimizer state in flat buffers \
-                 of all parameters, and the request is one more for their gradients, whose size no batch changes"
+                "PyTorch holds {times} times the request in tensors, to the last digits: most likely weights and optimizer state in flat \
+                 buffers of all parameters, and the request is one more for their gradients, whose size no batch changes"
             ));
             steps.insert(0, shard());
         }
