@@ -48,6 +48,7 @@ FRAMES = [
     ("applio", "/srv/Applio/rvc/train/train.py", "run", "y_hat = net_g(phone)", "shrink", "Cache Dataset in GPU"),
     ("nerfstudio", "/srv/nerfstudio/nerfstudio/data/datamanagers/full_images_datamanager.py", "next_train", 'data["image"] = data["image"].to(device)', "shrink", "cache-images cpu"),
     ("gsplat", "/srv/gsplat/examples/simple_trainer.py", "rasterize_splats", "out = rasterization(means)", "shrink", "--packed"),
+    ("mmdetection", "/srv/detect/mmdet/structures/bbox/bbox_overlaps.py", "bbox_overlaps", "wh = fp16_clamp(rb - lt, min=0)", "shrink", "gpu_assign_thr"),
     ("gaussian_splatting", "/srv/gaussian-splatting/scene/cameras.py", "__init__", "self.original_image = image.to(self.data_device)", "shrink", "--data_device cpu"),
     ("sam2", "/srv/sam2/sam2_video_predictor.py", "init_state", "images = images.cuda()", "offload", "offload_video_to_cpu"),
     ("segment_anything", "/opt/lib/python3.11/site-packages/segment_anything/automatic_mask_generator.py", "_process_batch", "masks = predictor(points)", "shrink", "points_per_batch"),

@@ -39,6 +39,8 @@ pub enum Cause {
     HostMemory,
     /// The host's shared memory, `/dev/shm`.
     SharedMemory,
+    /// Nothing has failed: the program went on without the memory.
+    Warning,
     /// The numbers do not show it.
     Unknown,
 }
@@ -65,6 +67,7 @@ impl Cause {
             Self::KernelSharedMemory => "kernel-shared-memory",
             Self::HostMemory => "host-memory",
             Self::SharedMemory => "shared-memory",
+            Self::Warning => "warning",
             Self::Unknown => "unknown",
         }
     }
@@ -90,6 +93,7 @@ impl Cause {
             Self::KernelSharedMemory => "a kernel needs too much shared memory",
             Self::HostMemory => "the host ran out of memory",
             Self::SharedMemory => "the host's shared memory is full",
+            Self::Warning => "nothing has failed yet",
             Self::Unknown => "the recording does not show why",
         }
     }

@@ -15,7 +15,7 @@ const LARGE_DEVICE_BYTES: u64 = 80 << 30;
 const LARGEST_DEVICE_BYTES: u64 = 1 << 40;
 
 /// A request of more than this part of the GPU is large itself.
-const LARGE_PART: u64 = 6;
+pub(super) const LARGE_PART: u64 = 6;
 
 /// Less than this is never the cause.
 pub(crate) const WORTH_A_WORD_BYTES: u64 = 64 << 20;
@@ -136,7 +136,8 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     // In one piece this request would fit, and a later one would not.
     // Nor is the placement of blocks to blame where a whole model is gathered on one GPU.
     let is_impossible = situation.is_impossible() || situation.purpose == Some(Purpose::Gather);
-    let is_first = !is_impossible && !is_usual_rest(situation);
+    // Nor where one line requests a good part of the GPU for what it can compute in parts.
+    let is_first = !is_impossible && !is_usual_rest(situation) && !situation.is_of_all_logits();
     if fragmentation && is_first {
         causes.push(Cause::Fragmentation);
     }
@@ -389,7 +390,8 @@ fn text(situation: &Situation, cause: Cause) -> String {
         | Cause::SleepResidue
         | Cause::KernelSharedMemory
         | Cause::HostMemory
-        | Cause::SharedMemory => match situation.tried_bytes {
+        | Cause::SharedMemory
+        | Cause::Warning => match situation.tried_bytes {
             Some(_) if situation.free_bytes.is_some() => {
                 format!(
                     "the program requested {tried}, and {free} was free; the text does not show which process \

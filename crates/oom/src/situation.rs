@@ -4,6 +4,7 @@ use highwater_allocator::{Memory, TorchVersion};
 
 use highwater_units::{bounds, size_with_requested};
 
+use super::diagnosis::LARGE_PART;
 use super::log::{Group, Purpose, Side, Surroundings};
 use super::message::{Kind, Message, Process};
 use super::options::Named;
@@ -116,6 +117,8 @@ pub struct Situation {
     pub vram_bytes: Option<u64>,
     /// What the lines of the traceback were doing.
     pub purpose: Option<Purpose>,
+    /// The lines compute with a number for each token and entry of the vocabulary.
+    pub holds_logits: bool,
     /// The memory that the program needs at once with any allocator: requested and live, with the request that failed. Only a
     /// recording tells.
     pub needs_bytes: Option<u64>,
@@ -260,6 +263,7 @@ impl Situation {
             vram_bytes: surroundings.vram_bytes,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,
             purpose: None,
+            holds_logits: false,
             needs_bytes: None,
             whole_step: None,
         }
@@ -275,6 +279,7 @@ impl Situation {
         Self {
             engine,
             purpose: surroundings.work(group.asked.purpose),
+            holds_logits: group.asked.holds_logits(),
             ..Self::of_message(&group.message, surroundings)
         }
     }
@@ -325,6 +330,12 @@ impl Situation {
     /// How much more was needed at least, also where the free memory is not told.
     pub fn least_shortage_bytes(&self) -> Option<u64> {
         self.shortage_bytes().or_else(|| Some(self.tried_bytes?.saturating_sub(self.headroom_at_most_bytes()?)))
+    }
+
+    /// Whether the request is a large part of the GPU, and lines that compute with all logits made it: in parts it need not be so large.
+    pub fn is_of_all_logits(&self) -> bool {
+        let part = self.tried_bytes.zip(self.capacity_bytes);
+        self.holds_logits && part.is_some_and(|(tried, capacity)| tried > capacity / LARGE_PART)
     }
 
     /// Whether the message prints the request and the free memory alike, so that either may be the larger.

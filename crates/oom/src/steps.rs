@@ -644,6 +644,15 @@ pub fn missing(situation: &Situation) -> String {
             size(available)
         );
     }
+    if let (true, Some(held), Some(capacity), None) =
+        (situation.exceeds_capacity(), situation.held_bytes, situation.capacity_bytes, situation.engine)
+    {
+        let over = held.saturating_sub(capacity);
+        return format!(
+            "what PyTorch holds is {} more than the GPU has: so much less fits without the host's memory",
+            size(over)
+        );
+    }
     match (situation.least_shortage_bytes(), situation.held_bytes) {
         (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
             "freeing {} ({}) {would} for this request; later ones may need more",

@@ -113,6 +113,9 @@ fn cupy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(cause, text), steps)
 }
 
+/// Calls of cuDF that read a whole file.
+const READS: [&str; 4] = ["read_csv(", "read_parquet(", "read_json(", "read_orc("];
+
 fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let is_pool = event.id == "rmm-pool";
     let why = if is_pool {
@@ -143,7 +146,10 @@ fn rmm(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     )
     .with("rmm.mr.PoolMemoryResource(upstream, initial_pool_size=..., maximum_pool_size=...)");
     let first = if is_pool { raise } else { end_others(None, found) };
-    let steps = vec![first, spill, split, share];
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    let reads_file = frames.any(|frame| READS.iter().any(|call| frame.source.contains(call)));
+    let steps =
+        if reads_file && !is_pool { vec![split, spill, first, share] } else { vec![first, spill, split, share] };
     (because(Cause::TooBig, text), steps)
 }
 
@@ -321,9 +327,9 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
             "reduce the memory needed at once: a smaller batch for each device, or rematerialisation",
             "the compiler knows the whole program's need, so it fails before anything runs",
         )
-        .with("jax.checkpoint"),
+        .with("jax.checkpoint, or torch_xla.utils.checkpoint"),
         Step::new("shard", "spread parameters and activations over more devices", "each then holds a part")
-            .with("jax.sharding.NamedSharding"),
+            .with("jax.sharding.NamedSharding, or FSDP of torch_xla"),
     ];
     (because(Cause::TooBig, text), steps)
 }
@@ -418,7 +424,7 @@ fn memory_growth() -> Step {
 
 /// Libraries get what TensorFlow's pool leaves.
 fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not set up cuBLAS or cuDNN: nearly always TensorFlow's own pool fills the GPU and \
+    let text = "TensorFlow could not set up cuBLAS, cuDNN or cuSOLVER: nearly always TensorFlow's own pool fills the GPU and \
                 leaves libraries too little, or another process fills it";
     let look =
         Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
@@ -451,7 +457,8 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         );
         return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
     }
-    let pool = found.events.iter().find(|event| event.id == "bfc-totals").and_then(|totals| totals.bytes("limit_raw"));
+    let totals = found.events.iter().find(|event| event.id == "bfc-totals");
+    let pool = totals.and_then(|totals| totals.bytes("limit_raw"));
     let bytes = tensor(event).and_then(|(_, bytes)| bytes);
     if let (Some(bytes), Some(limit)) = (bytes, pool.filter(|&limit| bytes > Some(limit))) {
         let text = format!(
@@ -467,16 +474,28 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         return (because(Cause::NeverFits, text), vec![split, smaller()]);
     }
     let device = event.text("device");
-    let text = match device {
-        Some("GPU") => format!(
+    let used = totals.and_then(|totals| totals.bytes("used_raw")).zip(pool);
+    // Enough is left in the pool, and no piece of it is large enough.
+    let is_in_pieces = used.zip(bytes.or(event.requested())).is_some_and(|((used, pool), bytes)| used + bytes <= pool);
+    let text = match (device, used) {
+        (None | Some("GPU"), Some((used, pool))) => {
+            let why = if is_in_pieces {
+                "enough is left, but in pieces that are too small"
+            } else {
+                "the model's other tensors fill it too far"
+            };
+            let (used, pool) = (size(used), size(pool));
+            format!("TensorFlow could not allocate a tensor{of}: {used} of its pool of {pool} was in use, and {why}")
+        }
+        (Some("GPU"), None) => format!(
             "TensorFlow could not allocate a tensor{of}: its allocator already holds nearly all of the GPU, and the \
              model's other tensors \
              fill it"
         ),
-        Some(device) => {
+        (Some(device), _) => {
             format!("TensorFlow could not allocate a tensor{of}: the {device} is full of the model's other tensors")
         }
-        None => format!(
+        (None, None) => format!(
             "TensorFlow could not allocate a tensor{of}: the model's other tensors fill the device, usually a GPU; \
              the text does not name it"
         ),
@@ -492,10 +511,13 @@ fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
         memory_growth(),
     ];
-    if !matches!(device, None | Some("GPU")) {
+    // These settings are of CUDA's devices.
+    if !matches!(device, None | Some("GPU")) || event.origin.ends_with("(DirectML)") {
         steps.truncate(1);
+    } else if is_in_pieces {
+        steps.swap(0, 1);
     }
-    (because(Cause::TooBig, text), steps)
+    (because(if is_in_pieces { Cause::Fragmentation } else { Cause::TooBig }, text), steps)
 }
 
 fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
@@ -651,7 +673,8 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         let text = format!("{text}; the log loads a checkpoint before it, so its weights are most of that");
         return (because(Cause::TooBig, text), vec![weights, step]);
     }
-    let general = (step.id != "shrink").then(shrink);
+    let of_pytorch = !matches!(event.id, "cuda-jl" | "xgboost");
+    let general = (step.id != "shrink").then(if of_pytorch { shrink } else { smaller });
     (because(Cause::TooBig, text), [step].into_iter().chain(general).collect())
 }
 

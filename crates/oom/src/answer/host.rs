@@ -25,10 +25,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "shm" | "shm-nccl" => shared_of_log(event, found),
         "bus-error" => bus_error(event),
         "pinned" if event.origin.starts_with("JAX") => pinned_by_jax(event.requested()),
+        "pinned" if event.origin == "TensorFlow" => pinned_by_tensorflow(event.requested()),
         "pinned" | "pinned-nccl" => pinned(event.requested()),
         "pin-thread" => pin_thread(),
         "files" => open_files(event),
         "managed" if event.origin == "CUDA" => managed_by_cuda(),
+        "managed" if event.origin.contains("XLA") => managed_by_xla(event.requested()),
         "managed" => managed(),
         "host-buffer" => host_buffer(),
         "memlock" => locked(event),
@@ -36,7 +38,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             program if event.origin == "Java" => general::of_host(event, program),
             _ if event.origin == "ggml" => general::of_host(event, Some(Program::Llama)),
             Some(Program::Llama | Program::Whisper) => general::of_host(event, found.surroundings.program),
-            _ => allocator(event),
+            _ => allocator(event, found),
         },
         "page-file" => page_file(event),
         "oom-kill" | "limit-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => {
@@ -237,6 +239,20 @@ pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), steps)
 }
 
+/// The pool of `TensorFlow`, and of JAX up to 2023, for transfers.
+fn pinned_by_tensorflow(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
+    let (diagnosis, _) = pinned(requested);
+    let less = Step::new(
+        "less-pinned-memory",
+        "keep less on its way to the GPU: a smaller batch, fewer prefetched batches, large arrays in parts",
+        "the framework copies through a pool of pinned memory, which keeps its largest size",
+    );
+    let more =
+        Step { title: "give the job, the container or WSL more of the host's memory".to_owned(), ..more_host_memory() };
+    let more = Step { detail: "WSL has half of the machine's memory unless it is set".to_owned(), ..more };
+    (diagnosis, vec![less, more.with("memory=48GB in .wslconfig, then wsl --shutdown; --memory 64g (Docker)")])
+}
+
 /// The pool of JAX for transfers and for arrays in the host's memory.
 fn pinned_by_jax(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
     let asked = requested.map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
@@ -310,6 +326,21 @@ fn managed() -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), steps)
 }
 
+/// The pool of XLA where the host's memory is to extend the GPU's.
+fn managed_by_xla(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
+    let asked = requested.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+    let text = format!(
+        "XLA's allocator could not take a pool{asked} of unified memory, which `TF_FORCE_UNIFIED_MEMORY` requests: it is the GPU's share times \
+         the memory fraction, and the host must be able to hold what exceeds the GPU"
+    );
+    let less = Step::new(
+        "lower-share",
+        "lower the memory fraction, or give the job more of the host's memory",
+        "above 1 it counts on the host; WSL, containers and Colab have little of it",
+    );
+    (because(Cause::HostMemory, text), vec![less.with("XLA_PYTHON_CLIENT_MEM_FRACTION=2.0"), more_host_memory()])
+}
+
 fn managed_by_cuda() -> (Diagnosis, Vec<Step>) {
     let text = "CUDA could not allocate managed memory: it may be larger than the GPU's, but the host must be able to hold it beside \
                 everything else, and WSL, containers and some drivers limit it";
@@ -364,7 +395,15 @@ fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), steps)
 }
 
-fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn allocator(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let is_windows = found.surroundings.is_windows;
+    if event.origin == "ptxas" {
+        let text = "the host had no memory for ptxas, the compiler of CUDA kernels, while the program ran: this is the CPU's memory, not the \
+                    GPU's";
+        let of_windows = is_windows.then(larger_page_file);
+        let steps = of_windows.into_iter().chain([less_host_memory(), more_host_memory()]).collect();
+        return (because(Cause::HostMemory, text), steps);
+    }
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
     let text = format!("the host has no memory for a tensor or array{asked}: this is the CPU's memory, not the GPU's");
     let in_parts = Step::new(
@@ -385,7 +424,12 @@ fn allocator(event: &Event) -> (Diagnosis, Vec<Step>) {
     } else {
         in_parts
     };
-    (because(Cause::HostMemory, text), vec![first, less_host_memory(), more_host_memory()])
+    let mut steps = vec![first, less_host_memory(), more_host_memory()];
+    if is_windows {
+        // It commits every request in full.
+        steps.insert(usize::from(steps[0].id == "shrink"), larger_page_file());
+    }
+    (because(Cause::HostMemory, text), steps)
 }
 
 /// Memory that the killed process held; kernels up to 4 print it in another line than the limit.

@@ -8,7 +8,7 @@ use super::{because, frameworks, general, llama, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
-use crate::log::{Event, Found, Side};
+use crate::log::{Event, Found, Purpose, Side};
 use crate::program::Program;
 use crate::steps::{Step, WITHOUT_NUMBERS, less};
 
@@ -23,6 +23,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             beside_arena(event, found)
         }
         "library-alloc" | "library-handle" if found.surroundings.has_faulted => after_fault(event),
+        "library-alloc" | "library-handle" | "library-workspace" if calls_cupy(event) => beside_cupy(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "ggml-pool" => ggml_pool(event),
         "ggml-buffer" => ggml_buffer(event),
@@ -184,6 +185,33 @@ fn after_fault(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Unknown, text), vec![step])
 }
 
+/// Whether `CuPy` called the library.
+fn calls_cupy(event: &Event) -> bool {
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    frames.any(|frame| ["cupy/", "cupy\\"].iter().any(|folder| frame.file.contains(folder)))
+}
+
+/// A library beside the pool of `CuPy`.
+fn beside_cupy(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not allocate its workspace: it takes memory from the driver, and CuPy's pool, which keeps the memory of deleted arrays, had \
+         left too little; the error has no numbers",
+        event.origin
+    );
+    let free = Step::new(
+        "free-pool",
+        "release what CuPy's pool keeps before the call, or bound the pool",
+        "the memory of deleted arrays stays in the pool until then",
+    )
+    .with("cupy.get_default_memory_pool().free_all_blocks(), or .set_limit(fraction=0.5)");
+    let smaller = Step::new(
+        "shrink",
+        "compute on less at once: smaller arrays, or parts of one after another",
+        "a workspace grows with its arrays, and some lengths of an FFT need several times the data",
+    );
+    (because(Cause::OutsidePyTorch, text), vec![free, smaller])
+}
+
 /// A library beside ONNX Runtime's arena.
 fn beside_arena(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let text = format!(
@@ -262,6 +290,13 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("NCCL_BUFFSIZE=2097152, or NCCL_MAX_NCHANNELS=8"),
         shrink(),
     ];
+    if event.asked.distributes_model() {
+        // No batch is there yet.
+        let first =
+            less(Some(Purpose::Load), "each rank had its copy of the model on the GPU, and no batch yet".to_owned());
+        let steps = steps.into_iter().filter(|step| step.id != "shrink");
+        return (because(Cause::OutsidePyTorch, text), [first].into_iter().chain(steps).collect());
+    }
     (because(Cause::OutsidePyTorch, text), steps)
 }
 
@@ -380,7 +415,14 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
                 .with("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0");
         return (because(Cause::Limit, text), vec![raise, shrink()]);
     }
-    let text = "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why";
+    let joins = event.asked.joins_outputs();
+    let text = if joins {
+        "the evaluation keeps the outputs of all its batches on the GPU, and had no memory left to join them: they grow with the number of \
+         samples, whatever the batch size; the text ends before the numbers"
+    } else {
+        "PyTorch's allocator refused a request; the text ends before the numbers, so it does not show why"
+    };
+    let cause = if joins { Cause::TooBig } else { Cause::Unknown };
     let shrink = match event.asked.purpose {
         Some(purpose) => less(Some(purpose), WITHOUT_NUMBERS.to_owned()),
         None => shrink(),
@@ -390,7 +432,7 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
         "include the whole line: the numbers in it show the cause",
         "they are the requested, free and reserved memory",
     );
-    (because(Cause::Unknown, text), vec![shrink, whole])
+    (because(cause, text), vec![shrink, whole])
 }
 
 /// Only training searches for a batch that fits.
@@ -630,6 +672,10 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     // Programs of their own kind, without PyTorch.
     if matches!(found.surroundings.program, Some(Program::Molecules | Program::Renderer | Program::Video)) {
         return (because(Cause::OutsidePyTorch, text), of_program.into_iter().chain([end]).collect());
+    }
+    let own = found.surroundings.own_steps(event.asked.purpose);
+    if !own.is_empty() {
+        return (because(Cause::OutsidePyTorch, text), own.into_iter().chain([end]).collect());
     }
     let margin = margin("PyTorch's cached memory counts as used for others");
     let margin = Step { title: format!("if PyTorch is in the process, {}", margin.title), ..margin };

@@ -53,6 +53,13 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
+/// A buffer for all parameters is more than this part of a GPU, or it does not matter.
+const FLAT_PART: u64 = 8;
+/// Printed amounts, and a few small tensors beside such buffers, are off by this part at most.
+const FLAT_ERROR: u64 = 500;
+/// Weights and averages in 16 and 32 bits are no more buffers of one size.
+const MOST_BUFFERS: u64 = 8;
+
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
 
@@ -141,6 +148,13 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
         diagnosis.notes.extend(summary::note(group.message.device, found));
         diagnosis.notes.extend(several_ranks(found));
+        if let Some(times) = flat_buffers(&situation).filter(|_| group.asked.is_backward()) {
+            diagnosis.notes.push(format!(
+                "PyTorch holds {times} times the request in tensors, to the last digits: most likely weights and optimizer state in flat \
+                 buffers of all parameters, and the request is one more for their gradients, whose size no batch changes"
+            ));
+            steps.insert(0, shard());
+        }
     }
     if let Some((major, minor)) = situation.torch
         && found.surroundings.names_new_variable
@@ -221,6 +235,7 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             let own = situation.named.map(|named| named.of("logits")).unwrap_or_default();
             // Its options for a step may stand there.
             let at = steps.iter().position(|step| step.id == "shrink" || step.id == "offload").unwrap_or(at);
+            let at = if situation.is_of_all_logits() { 0 } else { at };
             if own.is_empty() {
                 steps.insert(at, in_chunks(situation.tried_bytes));
             } else {
@@ -276,6 +291,26 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let is_full = || !has_pool && !has_gaps && !allocates_cache() && exceeds_share() == Some(true);
     let loads = found.groups.first().is_some_and(|group| group.asked.loads());
     loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
+}
+
+/// How many times a large request all tensors are, where that is a whole number: a program whose other tensors are small beside buffers
+/// for all parameters.
+fn flat_buffers(situation: &Situation) -> Option<u64> {
+    let (tried, allocated) = (situation.tried_bytes?, situation.allocated_bytes?);
+    let is_large = situation.capacity_bytes.is_some_and(|capacity| tried > capacity / FLAT_PART);
+    let times = (allocated + tried / 2) / tried.max(1);
+    let is_whole = allocated.abs_diff(times.saturating_mul(tried)) <= allocated / FLAT_ERROR;
+    (is_large && (2..=MOST_BUFFERS).contains(&times) && is_whole && situation.engine.is_none()).then_some(times)
+}
+
+/// The state of training need not be whole on each GPU.
+fn shard() -> Step {
+    Step::new(
+        "shard-state",
+        "give each rank a part of the gradients, the weights and the optimizer's state, or train fewer parameters",
+        "a buffer for all parameters is as large with any batch",
+    )
+    .with("ZeRO-2 or ZeRO-3 (DeepSpeed), FSDP with FULL_SHARD, CPU offload of the optimizer, LoRA")
 }
 
 /// A checkpoint need not be gathered on the GPU.
@@ -352,7 +387,9 @@ fn asked(at: &AskedAt) -> Option<String> {
         }
         let text =
             if frame.source.is_empty() { String::new() } else { format!(" (`{}`)", frame.source.replace('`', "'")) };
-        format!("{}:{} {}{text}", short(&frame.file), frame.line, frame.function)
+        // A notebook's traceback names the line below the function, and may be cut before it.
+        let line = if frame.line == 0 { String::new() } else { format!(":{}", frame.line) };
+        format!("{}{line} {}{text}", short(&frame.file), frame.function)
     };
     let allocates = at.allocates().map_or_else(String::new, |what| format!(": it allocates {what}"));
     Some(match &at.own {
@@ -479,7 +516,48 @@ fn because(cause: Cause, text: impl Into<String>) -> Diagnosis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LogReader;
     use crate::known::FAILURES;
+
+    fn answer_to(log: &str) -> Answer {
+        let mut reader = LogReader::new();
+        reader.push(log.as_bytes());
+        answer(&reader.finish()).unwrap()
+    }
+
+    #[test]
+    fn what_exceeds_the_gpu_is_missing_rather_than_the_request() {
+        let answer = answer_to(
+            "RuntimeError: CUDA out of memory. Tried to allocate 42.00 MiB (GPU 0; 24.00 GiB total capacity; 53.19 GiB already allocated; 0 bytes \
+             free; 53.57 GiB reserved in total by PyTorch)",
+        );
+        let detail = &answer.steps[0].detail;
+        assert!(detail.contains("29.57 GiB more than the GPU") && !detail.contains("42.00 MiB"), "{detail}");
+    }
+
+    #[test]
+    fn a_frame_whose_line_is_cut_has_no_number() {
+        let answer = answer_to(
+            "~/lib/python3.8/site-packages/torch/tensor.py in backward(self, gradient)\n    219                 retain_graph=retain_graph,\n\
+             RuntimeError: [enforce fail at CPUAllocator.cpp:65] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 359661568 \
+             bytes. Error code 12 (Cannot allocate memory)\n",
+        );
+        let notes = &answer.diagnosis.notes;
+        assert!(notes.iter().any(|note| note.contains("tensor.py backward")), "{notes:?}");
+    }
+
+    #[test]
+    fn several_buffers_of_one_size_hold_all_parameters() {
+        let log = |allocated: &str| {
+            format!(
+                "  File \"/home/u/train.py\", line 7, in step\n    loss.backward()\n\
+                 RuntimeError: CUDA out of memory. Tried to allocate 21.06 GiB (GPU 3; 79.35 GiB total capacity; {allocated} GiB already \
+                 allocated; 8.57 GiB free; 68.48 GiB reserved in total by PyTorch)"
+            )
+        };
+        assert_eq!(answer_to(&log("63.19")).steps[0].id, "shard-state");
+        assert_ne!(answer_to(&log("61.19")).steps[0].id, "shard-state");
+    }
 
     #[test]
     fn every_known_failure_has_an_answer() {

@@ -82,7 +82,7 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
             workspace(event),
             event.bytes("free").map_or_else(String::new, |free| format!(", with {} available,", size(free)))
         );
-        (Cause::Unknown, text)
+        (Cause::Warning, text)
     } else {
         let text = format!(
             "TensorRT could not allocate memory{} on the GPU: while it builds, it tries tactics with their workspaces beside the network; \
@@ -99,7 +99,7 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
     .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, 4 << 30), or trtexec --memPoolSize=workspace:4096");
     let first = if is_llm { [shapes, workspace] } else { [workspace, shapes] };
     // Nothing has failed yet.
-    let wait = (cause == Cause::Unknown).then(|| {
+    let wait = (cause == Cause::Warning).then(|| {
         Step::new(
             "let-it-finish",
             "let the build finish: nothing is wrong unless it ends with an error of its own",

@@ -47,6 +47,7 @@ pub(super) const ROWS: &[Row] = &[
     row("pinned", "JAX (XLA)", "Failed to allocate {name:w}({raw:n} bytes) of host memory pinned to NUMA node")
         .at("of host memory pinned to"),
     row("host-allocator", "torch", "DefaultCPUAllocator: can't allocate memory: you tried to allocate {raw:n} bytes"),
+    row("host-allocator", "torch up to 1.1", "posix_memalign(&data, gAlignment, nbytes) == 0. 12 vs 0"),
     row("page-file", "torch on Windows", "DefaultCPUAllocator: not enough memory: you tried to allocate {raw:n} bytes"),
     row("host-allocator", "Java", "Native memory allocation (malloc) failed to allocate {raw:n} bytes"),
     row("host-allocator", "Java", "Native memory allocation (mmap) failed to map {raw:n} bytes"),
@@ -111,6 +112,11 @@ pub(super) const ROWS: &[Row] = &[
     row("oom-kill", "Ray", "onsider provisioning more memory on this node"),
     row("oom-kill", "Ray", "node running low on memory"),
     row("oom-kill", "Ray up to 2.0", "System memory low at node with IP"),
+    row(
+        "oom-kill",
+        "Ray up to 1.13",
+        "RayOutOfMemoryError: More than {percent:n}% of the memory on node {*} is used ({node_used:g} / {node:g} GB)",
+    ),
     row("oom-kill", "Ray up to 1.13", "RayOutOfMemoryError: More than"),
     row("managed", "CUDA", "out of memory\" on CUDA API call to cudaMallocManaged"),
     row("host-buffer", "ComfyUI 0.4 or newer", "HostBuffer.read_file_slice failed"),

@@ -39,6 +39,7 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "Failure to initialize cublas may be due to OOM"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
+    row("tensorflow-library", "TensorFlow", "ailed to create cuSolverDN instance"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate"),
     row("library-alloc", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED{!whencalling`cublasCreate}"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"),
@@ -198,6 +199,12 @@ pub(super) const ROWS: &[Row] = &[
     )
     .at("common_runtime/bfc_allocator"),
     row(
+        "tensorflow",
+        "TensorFlow (DirectML)",
+        "Allocator (DmlAllocator) ran out of memory trying to allocate {size:b} (rounded to {raw:n})",
+    )
+    .at("Allocator (DmlAllocator)"),
+    row(
         "tensorflow-pool",
         "TensorFlow (Intel's extension)",
         "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",
@@ -331,6 +338,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("xgboost", "XGBoost", "Memory allocation error on worker"),
     row("cuda-jl", "CUDA.jl", "Out of GPU memory trying to allocate {size:b}"),
+    row("cuda-jl", "CUDA.jl", "CUDA error: out of memory (code {*}, ERROR_OUT_OF_MEMORY)").at("ERROR_OUT_OF_MEMORY)"),
     row("cuda-jl", "CUDA.jl", "ERROR: Out of GPU memory"),
     row("mps-buffer", "Metal", "total bytes of NDArray > 2**32"),
     row("mps-buffer", "PyTorch on MPS", "Invalid buffer size: {size:b}"),
@@ -367,6 +375,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "Numba", "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
     row("runtime", "CTranslate2", "CUDA failed with error out of memory"),
     row("runtime", "TVM (MLC)", "is false: CUDA: out of memory"),
+    row("managed", "JAX and TensorFlow (XLA)", "failed to alloc {raw:n} bytes unified memory"),
     row("managed", "bitsandbytes", "Error out of memory at line {line:n} in file {*}pythonInterface"),
     row("runtime", "bitsandbytes", "Error out of memory at line {line:n} in file"),
     row("memory-saver", "torch_memory_saver", "CUresult error result=2 file=").at("CUresult error"),
@@ -382,6 +391,7 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "cudarc", "DriverError(CUDA_ERROR_OUT_OF_MEMORY,"),
     row("runtime", "CUDA", "CUDA_ERROR_OUT_OF_MEMORY{!(maynotbeanissue}"),
     row("runtime", "HIP", "hipErrorOutOfMemory"),
+    row("runtime", "HIP", "hipMalloc: out of memory"),
     row("runtime", "HIP", "hipErrorMemoryAllocation"),
     row("runtime", "ROCm", "HSA_STATUS_ERROR_OUT_OF_RESOURCES"),
     row(

@@ -20,6 +20,17 @@ pub(super) const OTHER_ANCHORS: [&str; 10] =
     ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /", ".py in ", ATTENTION];
 /// A call whose line says enough without its frame, as where a text begins in the middle of a traceback.
 const ATTENTION: &str = "scaled_dot_product_attention(";
+/// Calls and functions that give each rank its copy of a model.
+const DISTRIBUTES: [&str; 6] = [
+    "deepspeed.initialize(",
+    "DistributedDataParallel(",
+    "_configure_distributed_model",
+    "_broadcast_model",
+    "_sync_module_states",
+    "_sync_params_and_buffers",
+];
+/// The function by which transformers joins the outputs of an evaluation.
+const JOINS: &str = "nested_concat";
 /// Lines of its writer that may stand between a traceback and the failure it is of.
 const NEAR_LINES: u64 = 8;
 /// Lines of other writers that may stand between a frame and its text.
@@ -163,6 +174,27 @@ impl AskedAt {
     pub(crate) fn attends(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
         frames.any(|frame| frame.source.contains(ATTENTION) || frame.source.contains("baddbmm"))
+    }
+
+    /// Whether the lines give each rank its copy of a model, when hardly anything else is on the GPU.
+    pub(crate) fn distributes_model(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| {
+            DISTRIBUTES.iter().any(|words| frame.source.contains(words) || frame.function == *words)
+                || frame.function == "initialize" && frame.file.contains("deepspeed")
+        })
+    }
+
+    /// Whether the lines are a backward pass.
+    pub(crate) fn is_backward(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| frame.source.contains("backward("))
+    }
+
+    /// Whether the lines join the outputs of all batches.
+    pub(crate) fn joins_outputs(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        frames.any(|frame| frame.source.contains(JOINS) || frame.function == JOINS)
     }
 
     /// Whether the lines make a state dict.
@@ -319,7 +351,7 @@ const ALLOCATES: [(&str, &str); 26] = [
     ("softmax", "a result as large as its input"),
     ("one_hot", "a tensor with an entry of 8 bytes for each class of each element"),
     ("lm_head", "the logits: one number for each token and vocabulary entry"),
-    (".float()", "a float32 copy, twice as large as its 16-bit tensor"),
+    (".float()", "a float32 copy: 4 bytes for each element, twice as many as in 16 bits"),
     (".to(torch.float32)", "a float32 copy, twice as large as its 16-bit tensor"),
     ("torch.cat", "a new tensor as large as all its parts, which stay alive until it is complete"),
     ("torch.stack", "a new tensor as large as all its parts, which stay alive until it is complete"),
@@ -332,7 +364,7 @@ const ALLOCATES: [(&str, &str); 26] = [
     ("matmul", "the product of two matrices; in attention without a fused kernel, all scores at once"),
     ("baddbmm", "all attention scores at once"),
     (ATTENTION, "the result of attention, and without a fused kernel all of its scores at once"),
-    ("nested_concat", "the outputs of all batches of the evaluation so far, in one tensor"),
+    (JOINS, "the outputs of all batches of the evaluation so far, in one tensor"),
     ("empty_strided_cuda", "a tensor of compiled code, of the given shape"),
     ("einsum", "the product and its intermediates"),
     ("torch.zeros", "a new tensor of the given shape"),
