@@ -147,6 +147,7 @@ class Values(TorchFunctionMode):
 
     def _tell(self, name: str, args: Any, kwargs: Any, tensors: Any) -> bool:
         """Says what the function is about to read."""
+        self._selected.count = None
         asked = sizes.Asked(self._known, self._assume, self._likely)
         rule = sizes.RULES.get(name)
         if rule is not None:

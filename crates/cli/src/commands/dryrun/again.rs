@@ -2,7 +2,7 @@
 //! or in which few elements of masks are set, experts are chosen unevenly and scaled gradients overflow. It is silent, and its writes
 //! stay in a sandbox: the script has already run.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,15 +45,10 @@ pub(super) struct Otherwise {
 /// Runs a script that failed with other values in the place of those that only a GPU can compute, if it read any: first with small
 /// fractions, which stop no loop that waits for a large one, then with the other answer where it read the last. `None` if it fails all the
 /// same, or if assumptions were given.
-pub(super) fn otherwise(
-    first: &Run<'_>,
-    outcome: &Outcome,
-    cache: Option<&Path>,
-    folder: &Path,
-) -> io::Result<Option<Otherwise>> {
-    let [main] = &outcome.processes[..] else { return Ok(None) };
+pub(super) fn otherwise(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, folder: &Path) -> Option<Otherwise> {
+    let [main] = &outcome.processes[..] else { return None };
     let is_free = first.watch.assume.is_empty() && !first.watch.without_values;
-    let Some(read) = main.last_read.as_ref().filter(|_| is_free && main.how == Ending::Error) else { return Ok(None) };
+    let read = main.last_read.as_ref().filter(|_| is_free && main.how == Ending::Error)?;
     let other = match read.assumed.as_deref() {
         Some("it is True") => "false",
         Some("it is False") => "true",
@@ -72,19 +67,17 @@ pub(super) fn otherwise(
             assumed.0, assumed.1
         ));
         let folder = folder.join(format!("otherwise{attempt}"));
-        std::fs::create_dir(&folder)?;
+        std::fs::create_dir(&folder).ok()?;
         let assume = [assumed.clone()].into();
-        let Ok(mut again) = silently(first, outcome, cache, &folder, Watch { assume, ..first.watch.clone() }) else {
-            continue;
-        };
+        let mut again = silently(first, cache, &folder, Watch { assume, ..first.watch.clone() })?;
         if main_with_peaks(&again).is_some() {
             if !first.sandbox {
                 again.writes = None;
             }
-            return Ok(Some(Otherwise { outcome: again, assumed, error: main.error.clone() }));
+            return Some(Otherwise { outcome: again, assumed, error: main.error.clone() });
         }
     }
-    Ok(None)
+    None
 }
 
 /// Runs the script with masks of which little is set, if the first run has assumed how much is.
@@ -160,29 +153,16 @@ fn run(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>, why: &str, watc
     // The script's output ends here, and nothing else would say why the answer is not there yet.
     tell(why);
     let folder = Folder::new().ok()?;
-    silently(first, outcome, cache, folder.path(), watch)
-        .ok()
-        .filter(|again| !again.processes.is_empty() && !again.asked_to_end)
+    // With other values the script may search without an end.
+    let timeout = watch.timeout.unwrap_or(Duration::MAX).min(outcome.duration * TIMES + MORE);
+    let again = silently(first, cache, folder.path(), Watch { timeout: Some(timeout), ..watch })?;
+    (!again.processes.is_empty() && !again.asked_to_end).then_some(again)
 }
 
 /// Runs the script once more, without its output, in a sandbox.
-fn silently(
-    first: &Run<'_>,
-    outcome: &Outcome,
-    cache: Option<&Path>,
-    folder: &Path,
-    watch: Watch,
-) -> Result<Outcome, highwater_nullgpu::Error> {
-    // With other values the script may search without an end.
-    let timeout = watch.timeout.unwrap_or(Duration::MAX).min(outcome.duration * TIMES + MORE);
-    let again = Run {
-        watch: Watch { timeout: Some(timeout), ..watch },
-        machine: first.machine.clone(),
-        sandbox: true,
-        silent: true,
-        ..*first
-    };
-    again.run(cache, folder)
+fn silently(first: &Run<'_>, cache: Option<&Path>, folder: &Path, watch: Watch) -> Option<Outcome> {
+    let again = Run { watch, machine: first.machine.clone(), sandbox: true, silent: true, ..*first };
+    again.run(cache, folder).ok()
 }
 
 fn tell(text: &str) {

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let cache = own_directory::cache(&interpreter);
     let outcome = asked.run(cache.as_deref(), folder.path()).map_err(Problem::from)?;
-    let otherwise = again::otherwise(&asked, &outcome, cache.as_deref(), folder.path())?;
+    let otherwise = again::otherwise(&asked, &outcome, cache.as_deref(), folder.path());
     let (outcome, asked, otherwise) = match otherwise {
         Some(Otherwise { outcome, assumed, error }) => {
             let named = format!("{}={}", assumed.0, assumed.1);
