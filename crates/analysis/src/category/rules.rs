@@ -110,7 +110,7 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "constructed-state",
         &[Build],
-        "no optimizer of PyTorch's steps: allocated by one of the program's constructors after the model, as large as a parameter, with as many \
+        "PyTorch's optimizers take no step: allocated by one of the program's constructors after the model, as large as a parameter, with as many \
          for every other parameter",
         |case| case.is_constructed_state(),
     ),
@@ -186,8 +186,8 @@ pub const RULES: &[Rule] = &[
         Activation,
         "left-like-later",
         &[Untold],
-        "allocated before the recording, never freed, and as large as blocks that modules leave behind in each iteration, with as many times \
-         more of several other sizes: from earlier iterations",
+        "allocated before the recording, never freed, and as large as blocks that modules leave behind in each iteration; several such sizes \
+         have the same multiple: from earlier iterations",
         |case| case.is_left_before(),
     ),
     rule(

@@ -10,8 +10,8 @@ use crate::category::origin::Origin;
 const MIN_SIZES: usize = 3;
 
 impl Pairing {
-    /// Where modules leave blocks of several sizes in each iteration, and of each such size as many times more were there before, those are
-    /// of as many earlier iterations. Parameters and what pairs with them are none.
+    /// Where modules leave blocks of several sizes in each iteration, and the same multiple of each was there before, those are of as many
+    /// earlier iterations. Parameters and what pairs with them are none.
     pub(super) fn find_left_before<T: Fn(usize) -> Origin>(
         &mut self,
         known: &Known<'_, T>,
