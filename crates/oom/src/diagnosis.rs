@@ -136,7 +136,7 @@ fn causes(situation: &Situation) -> Vec<Cause> {
     // In one piece this request would fit, and a later one would not.
     // Nor is the placement of blocks to blame where a whole model is gathered on one GPU.
     let is_impossible = situation.is_impossible() || situation.purpose == Some(Purpose::Gather);
-    // Nor where one line requests a good part of the GPU for what it can compute in parts.
+    // A line that requests a good part of the GPU for all logits can compute them in parts, so gaps are not to blame either.
     let is_first = !is_impossible && !is_usual_rest(situation) && !situation.is_of_all_logits();
     if fragmentation && is_first {
         causes.push(Cause::Fragmentation);

@@ -8,6 +8,7 @@ mod dryrun;
 mod dryrun_cudnn;
 mod dryrun_faults;
 mod dryrun_ranks;
+mod dryrun_values;
 mod environment;
 mod estimate;
 mod explain;
