@@ -1,7 +1,7 @@
 /** A real Chromium, the program that serves the page, and what a person does with both. */
 
 import {type ChildProcess, execFileSync, spawn} from 'node:child_process';
-import {existsSync, mkdtempSync} from 'node:fs';
+import {existsSync, mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {type Browser, type BrowserContext, chromium, type Page} from 'playwright-core';
@@ -29,9 +29,15 @@ export function recording(name: string): string {
   return join(ROOT, 'testdata/recordings', `${name}.pickle.gz`);
 }
 
-/** A folder that is this run's own. */
+const folders: string[] = [];
+
+afterAll(() => folders.splice(0).forEach(folder => rmSync(folder, {recursive: true})));
+
+/** A folder of this run's own, there until the tests of the file are done. */
 export function scratch(): string {
-  return mkdtempSync(join(tmpdir(), 'highwater-'));
+  const folder = mkdtempSync(join(tmpdir(), 'highwater-'));
+  folders.push(folder);
+  return folder;
 }
 
 export function launch(): Promise<Browser> {
