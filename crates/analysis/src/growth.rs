@@ -28,6 +28,8 @@ pub struct Growth {
     pub counted: usize,
     /// It is the loss that stays, of every iteration: a number that is made right before the backward pass.
     pub is_loss: bool,
+    /// Backward passes make it: gradients of no parameter.
+    pub is_of_backward: bool,
 }
 
 impl Growth {
@@ -95,8 +97,11 @@ pub(crate) fn growth(
             continue;
         }
         if !is_kept_by_design(categories.get(row).category) {
-            let is_loss = is_loss(lifetimes, lifetime, categories.passes());
-            by_site.entry(sites.site(lifetime.stack)).or_default().add(own, lifetime, is_loss);
+            let passes = categories.passes();
+            let left = by_site.entry(sites.site(lifetime.stack)).or_default();
+            left.losses += u64::from(is_loss(lifetimes, lifetime, passes));
+            left.of_backward += u64::from(is_of_backward(lifetime, passes));
+            left.add(own, lifetime);
         }
     }
     let mut rows: Vec<Growth> = by_site
@@ -144,6 +149,14 @@ fn is_loss(lifetimes: &Lifetimes, lifetime: &Lifetime, passes: &[Pass]) -> bool 
     rows_before(pass.start) - rows_before(alloc.get() + 1) <= BETWEEN
 }
 
+/// Whether a backward pass makes a block.
+fn is_of_backward(lifetime: &Lifetime, passes: &[Pass]) -> bool {
+    lifetime.alloc().map(EntryId::get).is_some_and(|entry| {
+        let before = &passes[..passes.partition_point(|pass| pass.start <= entry)];
+        before.last().is_some_and(|pass| pass.contains(entry))
+    })
+}
+
 /// What was left behind at one site.
 #[derive(Default)]
 struct Left {
@@ -152,6 +165,7 @@ struct Left {
     gone_bytes: u64,
     count: u64,
     losses: u64,
+    of_backward: u64,
     iterations: usize,
     first_iteration: Option<usize>,
     last_iteration: Option<usize>,
@@ -169,9 +183,8 @@ impl Left {
     }
 
     /// Allocations come in order of entries, so an iteration's come together.
-    fn add(&mut self, iteration: usize, lifetime: &Lifetime, is_loss: bool) {
+    fn add(&mut self, iteration: usize, lifetime: &Lifetime) {
         let (stack, bytes) = (lifetime.stack, lifetime.requested_bytes);
-        self.losses += u64::from(is_loss);
         self.bytes = self.bytes.saturating_add(bytes);
         self.count += 1;
         if self.last_iteration != Some(iteration) {
@@ -191,10 +204,11 @@ impl Left {
     fn into_growth(self, site: Site, counted: usize) -> Growth {
         let largest = self.by_stack.into_iter().max_by_key(|&(stack, bytes)| (bytes, std::cmp::Reverse(stack)));
         let stack = largest.map_or(StackId::MISSING, |(stack, _)| stack);
-        let is_loss = self.losses == self.count;
+        let (is_loss, is_of_backward) = (self.losses == self.count, self.of_backward == self.count);
         // What an evaluation leaves after a step belongs to the next iteration: the first has none, and the last one's comes behind it.
         let is_shifted = self.is_left_behind_last && self.first_iteration.is_some_and(|first| first > 0);
         let counted = counted - usize::from(is_shifted);
-        Growth { site, stack, bytes: self.bytes, count: self.count, iterations: self.iterations, counted, is_loss }
+        let Self { bytes, count, iterations, .. } = self;
+        Growth { site, stack, bytes, count, iterations, counted, is_loss, is_of_backward }
     }
 }

@@ -9,6 +9,7 @@ mod copies;
 mod earlier;
 mod fed;
 mod first_steps;
+mod hooks;
 mod left;
 mod orders;
 mod picked;
@@ -403,10 +404,11 @@ impl Pairing {
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
             is_bare,
         };
+        pairing.find_kept_by_hooks(&known);
         pairing.find_parameters_made_by_hand(&mut known);
         pairing.find_copies_in_forward(&known);
-        pairing.find_apart(&known);
         pairing.find_constructed_states(&known);
+        pairing.find_apart(&known);
         pairing.find_keeping(&known);
         pairing.fed = Fed::new(lifetimes, course, &known.told, |size| {
             known.of_size.get(&size).is_some_and(|of| of.gradients > 0 || of.is_made_in_pass)
@@ -513,6 +515,7 @@ impl Pairing {
                         }
                     }
                 }
+                Origin::Engine | Origin::Hook if self.keeping.contains(&row) => {}
                 Origin::Engine | Origin::Hook => {
                     known.of_size.entry(size).or_default().is_made_in_pass = true;
                     let whole = course.pass_at(alloc).filter(|pass| !course.has_failed(pass));

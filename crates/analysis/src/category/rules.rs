@@ -131,6 +131,13 @@ pub const RULES: &[Rule] = &[
         |_| true,
     ),
     rule(
+        Unknown,
+        "backward-keeps",
+        &[Engine, Hook],
+        "allocated by autograd, as large as what several backward passes leave and nothing frees: the program keeps it, as in a hook",
+        |case| case.is_of_keeping_place(),
+    ),
+    rule(
         Activation,
         "saved-again",
         &[Engine, Hook],

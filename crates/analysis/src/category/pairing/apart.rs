@@ -43,14 +43,16 @@ impl Pairing {
         if !has_model {
             return;
         }
+        let states = &self.constructed_states;
         self.apart.extend(
             rows()
-                .filter(|(_, lifetime)| {
+                .filter(|(row, lifetime)| {
                     let at = alloc(lifetime);
                     let precedes = known.first_pass < known.course.entries && first.is_some_and(|first| at < first);
                     known.stacks.is_in_constructor(lifetime.stack)
                         && (precedes || modules.is_none_or(|last| last < at))
                         && is_pairless(lifetime)
+                        && !states.contains(row)
                 })
                 .map(|(row, _)| row),
         );

@@ -3,7 +3,7 @@
 use highwater_snapshot::StackId;
 use rustc_hash::FxHashMap;
 
-use super::{Keeps, Known, MAX_STATES, MIN_LEFT, Pairing, alloc};
+use super::{Keeps, Known, MAX_STATES, MIN_LEFT, OfSize, Pairing, alloc};
 use crate::category::origin::Origin;
 
 impl Pairing {
@@ -34,11 +34,20 @@ impl Pairing {
             for &row in &rows {
                 *counts.entry(size(row)).or_default() += 1;
             }
-            let has_all = |times: usize| {
-                trained().all(|(size, of)| counts.get(size).is_some_and(|&count| count == times * of.gradients))
+            let has_all = |width: u64, times: usize| {
+                let has = |(size, of): (&u64, &OfSize)| {
+                    counts.get(&size.saturating_mul(width)) == Some(&(times * of.gradients))
+                };
+                trained().all(has)
             };
-            if trained().next().is_some() && (1..=MAX_STATES).any(has_all) {
-                let pairs = |row: &usize| known.of_size.get(&size(*row)).is_some_and(|of| of.gradients > 0);
+            // In the precision of the parameters, or in full beside half.
+            let found = [1, 2].into_iter().find(|&width| (1..=MAX_STATES).any(|times| has_all(width, times)));
+            if let Some(width) = found.filter(|_| trained().next().is_some()) {
+                let pairs = |row: &usize| {
+                    let bytes = size(*row);
+                    bytes.is_multiple_of(width)
+                        && known.of_size.get(&(bytes / width)).is_some_and(|of| of.gradients > 0)
+                };
                 self.constructed_states.extend(rows.into_iter().filter(pairs));
             }
         }

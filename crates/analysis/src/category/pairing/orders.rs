@@ -38,12 +38,16 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Those among blocks of sizes that no gradient has, where an optimizer of sparse gradients keeps one of these numbers of blocks
-    /// for each parameter, least first: of every large size there is a multiple of a table with its state.
+    /// for each parameter, least first: of every large size there is a multiple of a table with its state. A single tensor, such as data,
+    /// may be there beside them if it is smaller.
     fn new(unpaired: &[(u64, usize)], kept: &[usize]) -> Self {
         let is_whole = |count: usize, states: usize| count.is_multiple_of(1 + states);
         let fits = |states: usize| {
-            let mut large = unpaired.iter().filter(|(size, _)| *size > LARGE).peekable();
-            large.peek().is_some() && large.all(|&(_, count)| is_whole(count, states))
+            let large = || unpaired.iter().copied().filter(|(size, _)| *size > LARGE);
+            let smallest = large().filter(|&(_, count)| is_whole(count, states)).map(|(size, _)| size).min();
+            smallest.is_some_and(|table| {
+                large().all(|(size, count)| is_whole(count, states) || (count == 1 && size < table))
+            })
         };
         let Some(states) = kept.iter().rev().copied().find(|&states| fits(states)) else { return Self::default() };
         let of_tables = unpaired.iter().filter(|&&(_, count)| is_whole(count, states));
@@ -95,6 +99,8 @@ mod tests {
         assert_eq!(tables.states, 2);
         assert_eq!(Tables::new(&[(large, 6), (large + 8, 4)], &[1, 2]).states, 1);
         assert_eq!(Tables::new(&[(large, 6), (large + 8, 3)], &[1]), Tables::default(), "a frozen layer");
+        assert_eq!(Tables::new(&[(large, 6), (large + 8, 1)], &[1]), Tables::default(), "a larger tensor");
+        assert_eq!(Tables::new(&[(large, 1), (large + 8, 3)], &[2]).count(large + 8), 1, "data beside a table");
         assert_eq!(Tables::new(&[(large, 6)], &[]), Tables::default(), "no sparse gradients");
         assert_eq!(Tables::new(&[(512, 3)], &[2]), Tables::default());
     }
