@@ -110,8 +110,8 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "constructed-state",
         &[Build],
-        "PyTorch's optimizers take no step: allocated by one of the program's constructors after the model, as large as a parameter, with as many \
-         for every other parameter",
+        "PyTorch's optimizers take no step: allocated by one of the program's constructors after the model, as large as a parameter or all \
+         twice as large, with as many for every other parameter",
         |case| case.is_constructed_state(),
     ),
     rule(Parameter, "built", &[Build], "allocated while modules are built, loaded, moved or converted", |_| true),

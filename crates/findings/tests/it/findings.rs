@@ -289,6 +289,15 @@ fn the_loss_that_is_kept_is_named() {
 }
 
 #[test]
+fn gradients_that_hooks_keep_grow() {
+    for style in ["start", "late"] {
+        let found = findings_of(&analyse(&open(&format!("wild/leak_backhook_{style}"))));
+        let growth = found.iter().find(|finding| finding.id == "growth").expect("it grows");
+        assert!(growth.change.as_ref().unwrap().contains("register_full_backward_hook"), "{style}");
+    }
+}
+
+#[test]
 fn a_loss_that_is_kept_is_named_though_it_is_small() {
     let snapshot = open("findings/leak_dict");
     let found = findings_of(&analyse(&snapshot));

@@ -8,7 +8,8 @@ use crate::category::origin::Origin;
 
 impl Pairing {
     /// Where PyTorch's optimizers take no step: what one constructor of the program's makes after the model, of each size as many blocks as
-    /// there are gradients, or each time as many more. Beside an optimizer of PyTorch's that would be an average of the weights.
+    /// there are gradients, or each time as many more. Beside half-precision weights, all may be twice as large: copies in full precision.
+    /// Beside an optimizer of PyTorch's that would be an average of the weights.
     pub(super) fn find_constructed_states<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         if !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold {
             return;
