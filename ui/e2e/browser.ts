@@ -1,7 +1,7 @@
 /** A real Chromium, the program that serves the page, and what a person does with both. */
 
 import {type ChildProcess, execFileSync, spawn} from 'node:child_process';
-import {existsSync, mkdtempSync, rmSync} from 'node:fs';
+import {existsSync, mkdtempSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 import {type Browser, type BrowserContext, chromium, type Page} from 'playwright-core';
@@ -29,15 +29,9 @@ export function recording(name: string): string {
   return join(ROOT, 'testdata/recordings', `${name}.pickle.gz`);
 }
 
-const folders: string[] = [];
-
-afterAll(() => folders.splice(0).forEach(folder => rmSync(folder, {recursive: true})));
-
-/** A folder of this run's own, there until the tests of the file are done. */
+/** A folder that is this run's own. */
 export function scratch(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'highwater-'));
-  folders.push(folder);
-  return folder;
+  return mkdtempSync(join(tmpdir(), 'highwater-'));
 }
 
 export function launch(): Promise<Browser> {
