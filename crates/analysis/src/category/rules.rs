@@ -134,7 +134,7 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "backward-keeps",
         &[Engine, Hook],
-        "allocated by autograd, as large as what several backward passes leave and nothing frees: the program keeps it, as in a hook",
+        "allocated by autograd: several backward passes leave a block of this size, and nothing frees them; the program keeps them, as a hook may",
         |case| case.is_of_keeping_place(),
     ),
     rule(

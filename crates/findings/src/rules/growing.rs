@@ -35,8 +35,8 @@ pub(super) fn growing(evidence: &Evidence<'_>) -> Option<Finding> {
     let detail =
         format!("not freed after {} of {} iterations: {}{more}", first.iterations, first.counted, named.join("; "));
     let change = if others.iter().chain(&losses).all(|growth| growth.is_of_backward) {
-        "find the hook that keeps these gradients (`register_full_backward_hook`, `register_hook`): store numbers (`grad.norm().item()`) or \
-         copies on the host, and remove the hook when it is done"
+        "find the code that keeps these gradients, such as a hook (`register_full_backward_hook`, `register_hook`): store numbers \
+         (`grad.norm().item()`) or copies on the host, and remove a hook when it is done"
     } else if losses.is_empty() {
         "free the tensors that these lines keep: store numbers (`.item()`) or copies on the host in a list of \
          results, and limit the size of a cache"

@@ -197,7 +197,7 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
     });
     let part = PARTS.iter().find_map(|part| Some((part, event.bytes(part.free)?)));
     let at = part.zip(event.bytes("total")).map_or_else(String::new, |((part, free), total)| {
-        format!("; before {}, {} of {} was free", part.name, size(free), size(total))
+        format!("; before it allocated {}, {} of {} was free", part.name, size(free), size(total))
     });
     let text = format!(
         "the GPU had no memory{asked} when TensorRT-LLM built its executor: weights, buffers and the KV cache do not fit \

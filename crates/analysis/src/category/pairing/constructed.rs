@@ -8,8 +8,8 @@ use crate::category::origin::Origin;
 
 impl Pairing {
     /// Where PyTorch's optimizers take no step: what one constructor of the program's makes after the model, of each size as many blocks as
-    /// there are gradients, or each time as many more. Beside half-precision weights, all may be twice as large: copies in full precision.
-    /// Beside an optimizer of PyTorch's that would be an average of the weights.
+    /// there are gradients, or each time as many more; all twice as large, they are copies of half-precision weights in full precision. If
+    /// one of PyTorch's optimizers took steps, such blocks would be an average of the weights.
     pub(super) fn find_constructed_states<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         if !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold {
             return;
@@ -41,7 +41,7 @@ impl Pairing {
                 };
                 trained().all(has)
             };
-            // In the precision of the parameters, or in full beside half.
+            // In the precision of the weights, or in full precision beside half.
             let found = [1, 2].into_iter().find(|&width| (1..=MAX_STATES).any(|times| has_all(width, times)));
             if let Some(width) = found.filter(|_| trained().next().is_some()) {
                 let pairs = |row: &usize| {

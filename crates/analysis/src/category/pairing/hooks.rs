@@ -1,15 +1,15 @@
-//! What hooks keep of the backward passes, such as the gradients of a layer's output that a program collects.
+//! Blocks of the backward passes that hooks keep, such as the gradients of a layer's outputs.
 
 use std::collections::BTreeMap;
 
 use super::{Known, NUMBER, Pairing, alloc};
-use crate::category::course::is_backward;
 use crate::category::origin::Origin;
 
 /// Passes that leave a block for good: fewer may be models that are trained one after the other, each with its last gradients.
 const MIN_PASSES: usize = 3;
 
-/// Of the passes from the first to the last of these, at least one in so many leaves some: each model makes several steps.
+/// At least one in so many of the passes from the first to the last of these leaves some: of models that are trained one after the other,
+/// each makes more steps than that.
 const MOST_PASSES_FOR_ONE: usize = 3;
 
 /// The blocks of one size that outlive the passes that made them.
@@ -22,14 +22,14 @@ struct OfSize {
 }
 
 impl Pairing {
-    /// A parameter has one gradient. So of what one pass after another leaves and nothing frees, all but the last pass's are kept by the
-    /// program, and the last pass's, too, if no block of the size is freed.
+    /// A parameter has one gradient. So if one pass after another leaves a block of a size and nothing frees it, the program keeps those of all
+    /// passes but the last, and of the last one, too, if no block of the size is ever freed.
     pub(super) fn find_kept_by_hooks<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let course = known.course;
         let Some(last) = course.passes.len().checked_sub(1) else { return };
         let mut of_size: BTreeMap<u64, OfSize> = BTreeMap::new();
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate().skip(known.lifetimes.before_recording) {
-            if lifetime.requested_bytes <= NUMBER || !is_backward((known.told)(row)) {
+            if lifetime.requested_bytes <= NUMBER || !matches!((known.told)(row), Origin::Engine | Origin::Hook) {
                 continue;
             }
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
