@@ -371,6 +371,16 @@ blocks = [block for segment in snapshot['segments'] for block in segment['blocks
 frames = [block for block in blocks if block.get('frames')]
 assert len(blocks) == 11 and len(frames) == 10, 'memory allocated before the recording has none'
 assert all('highwater' not in frame['filename'] for block in frames for frame in block['frames'])
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.max_pool2d(torch.nn.functional.interpolate(x, scale_factor=2), 2)
+module = ['forward', '_call_impl', '_wrapped_call_impl', '<module>']
+for stacks in ('python', 'all'):
+    torch.cuda.memory._record_memory_history(stacks=stacks)
+    Net()(torch.ones(1, 1, 64, 64, device='cuda'))
+    entries = torch.cuda.memory._snapshot()['device_traces'][0]
+    names = [[frame['name'] for frame in entry.get('frames', []) if frame['filename'].endswith('.py')] for entry in entries]
+    assert ['interpolate', *module] in names and ['_max_pool2d', 'fn', *module] in names, names
 torch.cuda.memory._record_memory_history(enabled=None)
 assert torch.cuda.memory._snapshot()['device_traces'] == [[]]
 after = torch.ones(10, device='cuda')

@@ -183,6 +183,53 @@ def _drop_frames(snapshot: "dict[str, Any]", of: "set[tuple[int, int]] | None") 
                 history.pop("frames", None)
 
 
+def _frames_of_theirs(frames: "list[Any]") -> "list[Any]":
+    """The frames, innermost first, that are there without ours. A function of PyTorch's that is written in Python asks first whether
+    anyone looks at it, and is then called a second time by whoever does: of the two calls, the inner one is the program's."""
+    theirs: "list[Any]" = []
+    position = 0
+    while position < len(frames):
+        if not frames[position]["filename"].startswith(_HERE):
+            theirs.append(frames[position])
+            position += 1
+            continue
+        position += 1
+        caller = _next_of_python(frames, position)
+        if caller < len(frames) and frames[caller]["name"] == "handle_torch_function":
+            position = _past_the_repeated(theirs, frames, caller + 1)
+    return theirs
+
+
+def _past_the_repeated(inside: "list[Any]", frames: "list[Any]", position: int) -> int:
+    """Where the frames end that are the same functions, in the same order, as the last ones of `inside`."""
+    last: "list[tuple[str, str]]" = []
+    here: "list[tuple[str, str]]" = []
+    after = position
+    for frame in reversed(inside):
+        if not _is_of_python(frame):
+            continue
+        last.insert(0, (frame["filename"], frame["name"]))
+        after = _next_of_python(frames, after)
+        if after == len(frames):
+            break
+        here.append((frames[after]["filename"], frames[after]["name"]))
+        after += 1
+        if here == last:
+            return after
+    return position
+
+
+def _next_of_python(frames: "list[Any]", position: int) -> int:
+    """The first frame of Python from there on, or the end."""
+    while position < len(frames) and not _is_of_python(frames[position]):
+        position += 1
+    return position
+
+
+def _is_of_python(frame: "dict[str, Any]") -> bool:
+    return bool(frame["filename"].endswith(".py"))
+
+
 def _drop_our_frames(snapshot: "dict[str, Any]") -> None:
     """Takes the frames out that are there only because functions are looked at."""
     cleaned: "dict[int, list[Any]]" = {}
@@ -193,7 +240,7 @@ def _drop_our_frames(snapshot: "dict[str, Any]") -> None:
             return
         known = cleaned.get(id(frames))
         if known is None:
-            known = [frame for frame in frames if not frame["filename"].startswith(_HERE)]
+            known = _frames_of_theirs(frames)
             cleaned[id(frames)] = known = frames if len(known) == len(frames) else known
         holder["frames"] = known
 
