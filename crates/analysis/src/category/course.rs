@@ -296,6 +296,11 @@ impl Course {
         self.pass_at(turn.saturating_sub(1)).is_some() && self.modules_between(turn, entry) == 0
     }
 
+    /// Whether there is one iteration at most: nothing tells which blocks the next one would free.
+    pub(crate) const fn iterates_once(&self) -> bool {
+        self.passes.len() <= self.period
+    }
+
     /// The last turn before an entry; the start of the recording if there is none.
     pub(crate) fn turn_before(&self, entry: u32) -> u32 {
         self.turns[..self.turns.partition_point(|&turn| turn <= entry)].last().copied().unwrap_or(0)

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use highwater_allocator::Settings;
-use highwater_snapshot::{Block, StackId};
+use highwater_snapshot::{Block, StackId, StreamId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::fed::Fed;
@@ -36,6 +36,9 @@ use crate::lifetime::{Lifetime, Lifetimes};
 /// PyTorch v2.11, `aten/src/ATen/cuda/CublasHandlePool.cpp`, `parseChosenWorkspaceSize` and
 /// `parseCUDABlasLtWorkspaceSize`; the recordings.
 const WORKSPACES: [u64; 5] = [32 << 20, 8_519_680, 1 << 20, 128 << 20, 76 << 20];
+
+/// Of these, the one that many layers have (512 × 512 of 4 bytes): without a stack, a block of this size is anything.
+const OF_LAYERS_TOO: u64 = 1 << 20;
 
 /// Of these, AMD's, and those that only NVIDIA's have.
 const OF_AMD: [u64; 2] = [128 << 20, 76 << 20];
@@ -181,8 +184,9 @@ struct Known<'a, T> {
     /// By place, the sizes of the blocks that the first step there makes and frees, in order: an optimizer goes through the parameters
     /// in the order of the modules.
     stepped: BTreeMap<StackId, (u32, Vec<u64>)>,
-    /// The sizes of the blocks that modules and the program allocate and never free.
-    left: FxHashSet<u64>,
+    /// The sizes of the blocks that modules and the program allocate and never free, each with the turn of the first and whether others have
+    /// more.
+    left: FxHashMap<u64, (u32, bool)>,
     /// The sizes of the blocks that the first whole backward pass allocates and frees, in order.
     scratch: Vec<u64>,
     /// Where the first backward pass begins; the end of the recording if there is none.
@@ -257,9 +261,10 @@ impl<T> Known<'_, T> {
         sizes >= MIN && common >= MIN_FROZEN as u64
     }
 
-    /// Whether forward passes leave blocks of a size behind for good: then they may have left the earlier ones, too.
+    /// Whether forward passes leave blocks of a size behind for good: then they may have left the earlier ones, too. What one iteration of
+    /// several leaves is freed by the next one, as a rule.
     fn is_left(&self, size_bytes: u64) -> bool {
-        self.left.contains(&size_bytes)
+        self.left.get(&size_bytes).is_some_and(|&(_, in_several)| in_several || self.course.iterates_once())
     }
 
     /// Trained parameters whose gradients no pass leaves, by how many blocks there are of each size; their gradients are in the
@@ -399,7 +404,7 @@ impl Pairing {
             of_size: FxHashMap::default(),
             orders: Vec::new(),
             stepped: BTreeMap::new(),
-            left: FxHashSet::default(),
+            left: FxHashMap::default(),
             scratch: Vec::new(),
             first_pass: course.passes.first().map_or(course.entries, |pass| pass.start),
             is_bare,
@@ -553,8 +558,9 @@ impl Pairing {
                 Origin::Module | Origin::Compiled | Origin::Program
                     if freed == course.entries && lifetime.alloc().is_some() =>
                 {
-                    known.left.insert(size);
                     let turn = course.turn_before(alloc);
+                    let (first, in_several) = known.left.entry(size).or_insert((turn, false));
+                    *in_several |= *first != turn;
                     if turn > 0 && *kept_after.entry(lifetime.stack).or_insert(turn) != turn {
                         self.repeated.insert(lifetime.stack);
                     }
@@ -703,6 +709,7 @@ impl Pairing {
     /// The first that stays for good, for each size, stream and kind of thread.
     fn find_workspaces<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let mut seen = FxHashSet::default();
+        let mut untold: BTreeMap<(u64, StreamId), Vec<usize>> = BTreeMap::new();
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
         for &row in &self.parameters {
             *there.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
@@ -750,8 +757,19 @@ impl Pairing {
             if in_backward && parameters > 0 && of.is_some_and(|of| of.gradients <= parameters) {
                 continue;
             }
-            if seen.insert((size, lifetime.stream, in_backward)) {
+            if origin == Origin::Untold {
+                untold.entry((size, lifetime.stream)).or_default().push(row);
+            } else if seen.insert((size, lifetime.stream, in_backward)) {
                 self.workspaces.insert(row);
+            }
+        }
+        // The program's thread has one, and autograd's in a program that trains. More are something else, or some of them are.
+        for ((size, _), rows) in untold {
+            let most = if size == OF_LAYERS_TOO || known.course.passes.is_empty() { 1 } else { 2 };
+            if rows.len() <= most {
+                self.workspaces.extend(rows);
+            } else if size != OF_LAYERS_TOO {
+                self.workspaces.extend(rows.first());
             }
         }
         // One device is of one vendor.

@@ -87,6 +87,10 @@ type Lain = (u64, Vec<(u64, u64)>);
 /// How much of the bytes of a pool has to lie as in the rehearsal.
 const MIN_PERCENT: u64 = 70;
 
+/// How much of the bytes of a pool less may lie as in another rehearsal that is as good an explanation: where the two tell different
+/// things of a block, nothing is told.
+const CLOSE_PERCENT: u64 = 12;
+
 /// Of the best rehearsal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rehearsed {
@@ -121,16 +125,19 @@ pub(super) fn rehearse(
     let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
     let mut left = MAX_EVENTS / play.events.len().max(1);
     let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
+    // By pool, what rehearsals tell of a block that come as close, but for a little.
+    let mut others: [Vec<(u64, FxHashMap<usize, Role>)>; 2] = Default::default();
     let is_like = |(pool, best): (usize, &(u64, _))| best.0 > stage.bytes[pool] / 100 * MIN_PERCENT;
     for script in &stage.scripts {
         for (order, moment) in runs.clone().take(left) {
             left -= 1;
             let acted = stage.act(order, script, Some((play, moment)));
             for (is_large, best) in best.iter_mut().enumerate() {
-                let found = stage.compare(&acted, is_large == 1);
+                let mut found = stage.compare(&acted, is_large == 1);
                 if found.0 > best.0 {
-                    *best = found;
+                    std::mem::swap(best, &mut found);
                 }
+                others[is_large].push(found);
             }
             if best[1].0 == stage.bytes[1] {
                 break;
@@ -138,6 +145,12 @@ pub(super) fn rehearse(
         }
         if is_like((1, &best[1])) {
             break;
+        }
+    }
+    for (pool, (bytes, roles)) in best.iter_mut().enumerate() {
+        let close = bytes.saturating_sub(stage.bytes[pool] / 100 * CLOSE_PERCENT);
+        for (_, other) in others[pool].iter().filter(|other| other.0 >= close && other.0 < *bytes) {
+            roles.retain(|index, role| other.get(index).is_none_or(|other| other == role));
         }
     }
     let mut rehearsed = Rehearsed::default();

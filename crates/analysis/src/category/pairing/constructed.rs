@@ -7,13 +7,11 @@ use super::{Keeps, Known, MAX_STATES, MIN_LEFT, OfSize, Pairing, alloc};
 use crate::category::origin::Origin;
 
 impl Pairing {
-    /// Where PyTorch's optimizers take no step: what one constructor of the program's makes after the model, of each size as many blocks as
-    /// there are gradients, or each time as many more; all twice as large, they are copies of half-precision weights in full precision. If
-    /// one of PyTorch's optimizers took steps, such blocks would be an average of the weights.
+    /// What one constructor of the program's makes after the model, of each size as many blocks as there are gradients, or each time as many
+    /// more; all twice as large, they are copies of half-precision weights in full precision. Where PyTorch's optimizers take steps, these
+    /// are the sizes for which they keep nothing, and there are no blocks of the others: an average of the weights would have all.
     pub(super) fn find_constructed_states<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        if !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold {
-            return;
-        }
+        let has_others = !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold;
         let first = known.lifetimes.before_recording;
         let rows = known.lifetimes.rows.iter().enumerate().skip(first);
         let built = || rows.clone().filter(|(row, _)| (known.told)(*row) == Origin::Build);
@@ -27,13 +25,24 @@ impl Pairing {
                 made.entry(constructor).or_default().push(row);
             }
         }
-        let trained =
-            || known.of_size.iter().filter(|(size, of)| **size >= MIN_LEFT && of.gradients > 0 && of.built > 0);
+        let trained = || {
+            let large =
+                known.of_size.iter().filter(|(size, of)| **size >= MIN_LEFT && of.gradients > 0 && of.built > 0);
+            large.filter(|(_, of)| !has_others || of.states == 0)
+        };
+        let is_of_others =
+            |size: u64| has_others && size >= MIN_LEFT && known.of_size.get(&size).is_some_and(|of| of.states > 0);
+        if has_others && !known.of_size.keys().any(|&size| is_of_others(size)) {
+            return;
+        }
         for rows in made.into_values() {
             let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
             let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
             for &row in &rows {
                 *counts.entry(size(row)).or_default() += 1;
+            }
+            if counts.keys().any(|&size| is_of_others(size)) {
+                continue;
             }
             let has_all = |width: u64, times: usize| {
                 let has = |(size, of): (&u64, &OfSize)| {

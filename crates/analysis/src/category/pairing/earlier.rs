@@ -62,6 +62,13 @@ impl Pairing {
         let mut telling = there.clone();
         telling.retain(|&size, _| made(size) > 0 && is_stepped(size));
         let is_workspace = |size: u64| WORKSPACES.contains(&size);
+        // What the optimizer that is known does not work in is another's, which keeps as many blocks for each parameter.
+        let of_another = |size: u64| {
+            let blocks = there.get(&size).copied().unwrap_or(0);
+            let is_another = !telling.is_empty() && made(size) > 0 && !is_stepped(size) && kept.count(size) == 0;
+            let keeps = (blocks / made(size).max(1)).saturating_sub(1).min(MAX_STATES);
+            (is_another && blocks.is_multiple_of(made(size))).then_some(keeps)
+        };
         let by_count = states_by_count(if telling.is_empty() { &there } else { &telling }, made);
         let states = kept.states.or(joined.states()).unwrap_or_else(|| match known.memory.keeps {
             // A copy of the parameters counts like more state, so more state has to lie like it.
@@ -80,7 +87,7 @@ impl Pairing {
             made > 1
                 && count > made
                 && match known.memory.keeps {
-                    Keeps::Told { least, .. } => count < made * (least + 1),
+                    Keeps::Told { least, .. } => count < made * (least + 1) && of_another(size).is_none(),
                     Keeps::Several => !count.is_multiple_of(made),
                     Keeps::Untold => false,
                 }
@@ -93,6 +100,7 @@ impl Pairing {
             let gradients = gradients(size);
             match count.checked_div(made(size)) {
                 None if tables.count(size) > 0 => tables.states * gradients,
+                Some(_) if of_another(size).is_some() => of_another(size).unwrap_or(0) * gradients,
                 Some(blocks) if known.memory.keeps == Keeps::Several && count == blocks * gradients => {
                     (blocks.saturating_sub(1)).min(MAX_STATES) * gradients
                 }
@@ -107,7 +115,7 @@ impl Pairing {
                 // What a leak leaves is not one more parameter.
                 let count = if known.is_left(size) { count.min(others + gradients(size)) } else { count };
                 // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
-                let is_state_alone = is_told && others > 0 && count == others;
+                let is_state_alone = is_told && others > 0 && count == others && of_another(size).is_none();
                 let least = if is_state_alone { 0 } else { gradients(size) };
                 // One more, of a size of workspaces, is one.
                 let others = others + usize::from(is_workspace(size) && count == others + least + 1);

@@ -1,6 +1,6 @@
 //! What calls of the model before the recording have left behind, as calls in it do: graphs that the program keeps.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Known, MIN_LEFT, Pairing, alloc};
 use crate::category::before::Held;
@@ -19,21 +19,31 @@ impl Pairing {
         is_paired: impl Fn(u64) -> bool,
     ) {
         let course = known.course;
-        let mut left: FxHashMap<(u64, u32), usize> = FxHashMap::default();
+        // By size and turn, what modules leave, and what all lines do.
+        let mut left: FxHashMap<(u64, u32), (usize, usize)> = FxHashMap::default();
         let first = known.lifetimes.before_recording;
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate().skip(first) {
-            let is_module = matches!((known.told)(row), Origin::Module | Origin::Compiled);
-            if is_module && lifetime.requested_bytes >= MIN_LEFT && course.freed(lifetime) == course.entries {
-                *left.entry((lifetime.requested_bytes, course.turn_before(alloc(lifetime)))).or_default() += 1;
+            let is_module = match (known.told)(row) {
+                Origin::Module | Origin::Compiled => true,
+                Origin::Program => false,
+                _ => continue,
+            };
+            if lifetime.requested_bytes >= MIN_LEFT && course.freed(lifetime) == course.entries {
+                let turn = course.turn_before(alloc(lifetime));
+                let (of_modules, all) = left.entry((lifetime.requested_bytes, turn)).or_default();
+                (*of_modules, *all) = (*of_modules + usize::from(is_module), *all + 1);
             }
         }
-        // Of an iteration that is cut short a part is missing.
-        let mut each: FxHashMap<u64, usize> = FxHashMap::default();
-        for ((size, _), count) in left {
-            let most = each.entry(size).or_default();
-            *most = count.max(*most);
+        left.retain(|_, (of_modules, _)| *of_modules > 0);
+        let turns: FxHashSet<u32> = left.keys().map(|&(_, turn)| turn).collect();
+        // Of an iteration that is cut short a part is missing. What the last one alone leaves is not left: the next one would free it.
+        let mut each: FxHashMap<u64, (usize, usize)> = FxHashMap::default();
+        for ((size, _), (_, count)) in left {
+            let (most, in_turns) = each.entry(size).or_default();
+            (*most, *in_turns) = (count.max(*most), *in_turns + 1);
         }
-        each.retain(|&size, _| !is_paired(size));
+        each.retain(|&size, (_, in_turns)| !is_paired(size) && (*in_turns > 1 || turns.len() == 1));
+        let each: FxHashMap<u64, usize> = each.into_iter().map(|(size, (most, _))| (size, most)).collect();
         let mut there: FxHashMap<u64, usize> = FxHashMap::default();
         for block in held.iter().filter(|block| each.contains_key(&block.size_bytes)) {
             *there.entry(block.size_bytes).or_default() += 1;
