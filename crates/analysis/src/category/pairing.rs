@@ -264,7 +264,12 @@ impl<T> Known<'_, T> {
     /// Whether forward passes leave blocks of a size behind for good: then they may have left the earlier ones, too. What one iteration of
     /// several leaves is freed by the next one, as a rule.
     fn is_left(&self, size_bytes: u64) -> bool {
-        self.left.get(&size_bytes).is_some_and(|&(_, in_several)| in_several || self.course.iterates_once())
+        self.is_left_in_several(size_bytes) || (self.course.iterates_once() && self.left.contains_key(&size_bytes))
+    }
+
+    /// The same, if several iterations show it.
+    fn is_left_in_several(&self, size_bytes: u64) -> bool {
+        self.left.get(&size_bytes).is_some_and(|&(_, in_several)| in_several)
     }
 
     /// Trained parameters whose gradients no pass leaves, by how many blocks there are of each size; their gradients are in the

@@ -113,7 +113,7 @@ impl Pairing {
             let counts = trained.map(|(&size, &count)| {
                 let others = others(size, count, states);
                 // What a leak leaves is not one more parameter.
-                let count = if known.is_left(size) { count.min(others + gradients(size)) } else { count };
+                let count = if known.is_left_in_several(size) { count.min(others + gradients(size)) } else { count };
                 // As much state and nothing more: such parameters lie in a larger block, as cuDNN's do.
                 let is_state_alone = is_told && others > 0 && count == others && of_another(size).is_none();
                 let least = if is_state_alone { 0 } else { gradients(size) };
