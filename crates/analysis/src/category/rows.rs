@@ -79,6 +79,40 @@ pub(super) fn is_round(row_bytes: u64) -> bool {
     factor < MIN_FACTOR
 }
 
+/// The same, told by the layer that a tensor goes into: of the rows that a layer makes, so many are as long as the rows of its weight. The
+/// number of rows divides no parameter. `made` are the sizes that modules make several times.
+pub(super) fn rows_of_layers(blocks: &[u64], parameters: &[u64], made: &[u64]) -> Option<u64> {
+    /// Bytes of a number.
+    const NUMBERS: [u64; 2] = [4, 2];
+    /// Least length of a row.
+    const MIN_WIDTH: u64 = 16;
+    let rows_of = |block: u64, weight: u64, output: u64, number: u64| {
+        let [block, weight, output] = [block, weight, output].map(|size| size / number);
+        let width = weight
+            .checked_mul(output)?
+            .checked_div(block)
+            .filter(|squared| squared * block == weight * output)?
+            .isqrt();
+        let has_width = width >= MIN_WIDTH
+            && width.checked_mul(width)?.checked_mul(block)? == weight * output
+            && weight.is_multiple_of(width)
+            && output.is_multiple_of(width)
+            && parameters.contains(&(width * number));
+        has_width.then(|| output / width)
+    };
+    let is_number_of_rows = |&rows: &u64| {
+        let made = made.iter().filter(|size| size.is_multiple_of(rows.saturating_mul(NUMBERS[1])));
+        odd(rows) >= MIN_FACTOR && made.count() >= MIN_SIZES && !parameters.iter().any(|size| size.is_multiple_of(rows))
+    };
+    let &largest = blocks.iter().max()?;
+    let outputs = made.iter().take(MAX_SIZES);
+    let tried = outputs.flat_map(|&output| parameters.iter().map(move |&weight| (output, weight)));
+    tried
+        .flat_map(|(output, weight)| NUMBERS.map(|number| rows_of(largest, weight, output, number)))
+        .flatten()
+        .find(is_number_of_rows)
+}
+
 /// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
 /// a large odd number times a few bytes.
 fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
@@ -133,6 +167,20 @@ mod tests {
     #[test]
     fn a_width_on_both_sides_of_a_matrix_is_none() {
         assert_eq!(rows(&[600 * 2200 * 4, 2200 * 2200 * 4, 2200 * 4, 2200 * 4, 22_000 * 4]), None);
+    }
+
+    /// A graph of 10,000 nodes with 512 features each, of which a layer makes 384.
+    #[test]
+    fn the_input_of_a_layer_has_as_many_rows_as_its_output() {
+        let (nodes, features, width) = (10_000, 512, 384);
+        let parameters = [features * width * 4, width * 4, 160];
+        let made = [nodes * width * 4, nodes * width, nodes * 40 * 4];
+        let rows = |blocks: &[u64], made: &[u64]| rows_of_layers(blocks, &parameters, made);
+        assert_eq!(rows(&[nodes * features * 4, 20_000], &made), Some(nodes));
+        assert_eq!(rows(&[nodes * 500 * 4, 20_000], &made), None, "other rows");
+        assert_eq!(rows(&[nodes * features * 4], &made[..1]), None, "one size may be anything");
+        assert_eq!(rows(&[4096 * features * 4], &made.map(|size| size / nodes * 4096)), None, "a width");
+        assert_eq!(rows(&[], &made), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OF_AMD, OfSize, Pairing, WORKSPACES};
+use super::{ADAM, Keeps, Known, LARGE, MAX_STATES, MIN_FROZEN, OF_AMD, OF_LAYERS_TOO, OfSize, Pairing, WORKSPACES};
 use crate::category::ages::{ages, ages_by_chunks, has_hole};
 use crate::category::before::{self, Held, Region};
 use crate::category::kept::{self, Halved};
@@ -134,10 +134,17 @@ impl Pairing {
                 let roles = roles_by_age(&held, &known.memory.regions, &wanted, &kept.counts);
                 (wanted, Rehearsed { bytes: 0, roles })
             }
-            Keeps::Told { least, .. } if (1..states).contains(&least) && kept.states.is_none() => {
-                let (by_count, with_copies) = (wanted(states), wanted(least));
-                let (of_count, of_copies) = (rehearsed(&by_count), rehearsed(&with_copies));
-                if of_copies.bytes > of_count.bytes { (with_copies, of_copies) } else { (by_count, of_count) }
+            Keeps::Told { least, most } if least > 0 && least < most && by_count > least && kept.states.is_none() => {
+                let by_states = wanted(states);
+                let of_states = rehearsed(&by_states);
+                let others = [least, most.min(by_count)].into_iter().filter(|&other| other != states);
+                let others = others.map(|other| {
+                    let wanted = wanted(other);
+                    let rehearsed = rehearsed(&wanted);
+                    (wanted, rehearsed)
+                });
+                others
+                    .fold((by_states, of_states), |best, other| if other.1.bytes > best.1.bytes { other } else { best })
             }
             _ => {
                 let wanted = wanted(states);
@@ -175,7 +182,9 @@ impl Pairing {
             shrunk(&there, gradients)
         };
         let is_unpaired = |size: u64| {
-            gradients(size) == 0 && !WORKSPACES.contains(&size) && !is_of_optimizer(size) && !shrunk.contains(&size)
+            // Of several blocks of cuBLASLt's size most are a frozen model's.
+            let is_workspace = WORKSPACES.contains(&size) && (size != OF_LAYERS_TOO || there[&size] < 3);
+            gradients(size) == 0 && !is_workspace && !is_of_optimizer(size) && !shrunk.contains(&size)
         };
         let layers = known.layers_of(&there, is_unpaired);
         // What a leak has left before the recording is there once for each earlier step.
@@ -196,7 +205,10 @@ impl Pairing {
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
         let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
-        let rows_of_data = rows::row_bytes(&unpaired_sizes, &trained);
+        let rows_of_data = rows::row_bytes(&unpaired_sizes, &trained).or_else(|| {
+            let large: Vec<u64> = unpaired_sizes.iter().copied().filter(|&size| size > LARGE).collect();
+            rows::rows_of_layers(&large, &trained, &known.made_again())
+        });
         // A set may have a tensor as large as a workspace on another vendor's devices.
         let is_of_none = |size: u64| is_unpaired(size) || (gradients(size) == 0 && OF_AMD.contains(&size));
         let of_none = || held.iter().filter(|b| is_of_none(b.size_bytes) && !is_leaked(b.size_bytes));
@@ -329,6 +341,20 @@ impl Pairing {
 }
 
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
+    /// The sizes that modules make several times, those that are made most often first.
+    fn made_again(&self) -> Vec<u64> {
+        let mut made: FxHashMap<u64, usize> = FxHashMap::default();
+        for (row, lifetime) in self.lifetimes.rows.iter().enumerate().skip(self.lifetimes.before_recording) {
+            if lifetime.requested_bytes > 0 && (self.told)(row) == Origin::Module {
+                *made.entry(lifetime.requested_bytes).or_default() += 1;
+            }
+        }
+        let mut sizes: Vec<(usize, u64)> =
+            made.into_iter().filter(|row| row.1 > 1).map(|(size, count)| (count, size)).collect();
+        sizes.sort_unstable_by_key(|&row| std::cmp::Reverse(row));
+        sizes.into_iter().map(|row| row.1).collect()
+    }
+
     /// Whether modules make several blocks with so many rows: a whole set of data goes through them at once.
     fn makes_rows(&self, row_bytes: u64) -> bool {
         /// Fewer may be chance.
