@@ -86,8 +86,8 @@ pub const RULES: &[Rule] = &[
         "rows-of-data",
         &[Untold, Build],
         "allocated before the recording, or by one of the program's constructors, and several such blocks have the same number of \
-         rows, which no parameter has, or are as many times larger than what the program picks from them; with what the same \
-         constructor makes beside: a data set",
+         rows, which no parameter has, or one has as many rows as a layer makes of it, or they are as many times larger than what the \
+         program picks from them; with what the same constructor makes beside: a data set",
         |case| case.is_of_data(),
     ),
     rule(
@@ -110,8 +110,8 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "constructed-state",
         &[Build],
-        "PyTorch's optimizers take no step: allocated by one of the program's constructors after the model, as large as a parameter or all \
-         twice as large, with as many for every other parameter",
+        "allocated by one of the program's constructors after the model, as large as a parameter or all twice as large, with as many for \
+         every other parameter for which PyTorch's optimizers keep nothing, and none for those for which they do",
         |case| case.is_constructed_state(),
     ),
     rule(Parameter, "built", &[Build], "allocated while modules are built, loaded, moved or converted", |_| true),

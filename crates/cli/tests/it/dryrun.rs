@@ -347,11 +347,15 @@ assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained
 torch.cuda.memory._record_memory_history()
 torch.compile(step)(x, w).backward()
 assert len(torch.overrides._get_current_function_mode_stack()) == 1, 'it is followed again'
+with torch.profiler.record_function('a function without tensors'):
+    pass
 sizes = {entry['size'] for entry in torch.cuda.memory._snapshot()['device_traces'][0]}
 assert 4096 * 4104 * 2 in sizes, '4,099 columns are padded, as a card would find faster'
 ";
     let (status, answer, err) = with_torch(script, &["--gpu", "h100"]);
     assert_eq!((status, &answer["ended"]), (0, &"exit".into()), "{err}");
+    let reads = answer["processes"][0]["reads"].as_array().unwrap();
+    assert!(reads.iter().all(|read| read["what"] == "compiled function"), "{reads:?}");
 }
 
 #[test]

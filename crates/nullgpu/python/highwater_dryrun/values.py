@@ -384,8 +384,12 @@ def _see_backward(values: Values) -> None:
 
     @functools.wraps(apply)
     def seen(self: Any, *gradients: Any) -> Any:
-        # A compiled function is its compiler's.
-        if self._forward_cls.__name__ == "CompiledFunction" or values in _get_current_function_mode_stack():
+        if self._forward_cls.__name__ == "CompiledFunction":
+            # It is its compiler's, and what that reads is not the next function's.
+            out = apply(self, *gradients)
+            values.note_reads("compiled function", ())
+            return out
+        if values in _get_current_function_mode_stack():
             return apply(self, *gradients)
         with values:
             return apply(self, *gradients)
