@@ -29,8 +29,8 @@ pub use diagnosis::{Cause, Diagnosis, diagnosis};
 pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
 pub use log::{
-    AskedAt, Compiled, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Purpose, Side, Surroundings,
-    TracebackFrame,
+    AskedAt, Compiled, Dimensions, Event, Figure, Found, Group, Growth, LogReader, MemorySummary, Mention, Purpose,
+    Side, Surroundings, TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
 pub use options::Named;

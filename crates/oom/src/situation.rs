@@ -278,7 +278,7 @@ impl Situation {
         };
         Self {
             engine,
-            purpose: surroundings.work(group.asked.purpose),
+            purpose: surroundings.work(group.asked.purpose_in(surroundings)),
             holds_logits: group.asked.holds_logits(),
             ..Self::of_message(&group.message, surroundings)
         }

@@ -15,6 +15,9 @@ use super::situation::{Situation, last_digit_bytes};
 /// Processes that are named in a step.
 const NAMED: usize = 4;
 
+/// No computer has so much memory.
+pub(super) const NO_MEMORY_BYTES: u64 = 1 << 44;
+
 /// The steps against fragmentation.
 const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
 
@@ -144,7 +147,9 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
     // What closes gaps is a side step where they are not the cause.
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
     // So is a search for other holders of memory, where the program itself is too large.
-    let is_of_others = |side: &Step| ["free-outside", "end-process"].contains(&side.id);
+    let is_loading = situation.purpose == Some(Purpose::Load);
+    let is_of_others =
+        |side: &Step| ["free-outside", "end-process"].contains(&side.id) || side.id == "restart-kernel" && is_loading;
     let is_fragmented = diagnosis.cause == Cause::Fragmentation;
     let is_side = |side: &Step| brings_little(side) || !is_fragmented && (closes_gaps(side) || is_of_others(side));
     let at = steps.iter().position(is_side).filter(|_| is_fragmented || diagnosis.cause == Cause::TooBig);
@@ -530,6 +535,24 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if diagnosis.cause != Cause::NeverFits || small_total(situation, diagnosis).is_some() {
         return None;
     }
+    if situation.purpose == Some(Purpose::Load) && situation.tried_bytes < Some(NO_MEMORY_BYTES) {
+        let detail = match (situation.tried_bytes, situation.capacity_bytes) {
+            (Some(tried), Some(capacity)) => format!(
+                "one block of {} for weights cannot fit on a GPU with {}: in fewer bits they are a half or a quarter of that",
+                size(tried),
+                size(capacity)
+            ),
+            _ => "the weights are larger than any GPU: in fewer bits they are a half or a quarter of that".to_owned(),
+        };
+        return Some(less(situation.purpose, detail));
+    }
+    if situation.tried_bytes >= Some(NO_MEMORY_BYTES) {
+        return Some(Step::new(
+            "split-request",
+            "check the shape that the line of the traceback creates: print its sizes before it",
+            "no computer has so much memory: a size is negative, overflowed or was never set, or two numbers are multiplied that should not be",
+        ));
+    }
     let detail = match (situation.tried_bytes, situation.capacity_bytes) {
         (Some(tried), Some(capacity)) => {
             format!(
@@ -585,7 +608,7 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
             "load less of the model on this GPU: 16, 8 or 4 bits for each weight, a smaller model, or its parts on several GPUs or the CPU; \
              a smaller batch does not help while it loads",
         )
-        .with("device_map=\"auto\", load_in_4bit (transformers); ZeRO-3 or FSDP, which give each rank a part (training)"),
+        .with("torch_dtype=torch.bfloat16, device_map=\"auto\", load_in_4bit (transformers); ZeRO-3 or FSDP, which give each rank a part (training)"),
         Some(Purpose::Optimize) => step(
             "smaller-optimizer",
             "reduce the optimizer's memory: its state in 8 bits, sharded or on the CPU, and no temporary copies of all parameters at once; \
@@ -612,6 +635,20 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
             "calibrate with fewer or shorter samples, and keep what is between the layers on the CPU",
         )
         .with("max_calib_samples=64, max_calib_seq_len=512, n_parallel_calib_samples=1 (AutoAWQ), or the nsamples and seqlen of other libraries"),
+        Some(Purpose::Grow) => step(
+            "bound-growth",
+            "add fewer elements while it trains: a higher threshold, an earlier end, or an upper bound on their number",
+        ),
+        Some(Purpose::Data) => step(
+            "offload",
+            "keep the data in the host's memory, and copy what a step needs; or use smaller images",
+        ),
+        Some(Purpose::Collect) => step(
+            "bound-growth",
+            "keep what is collected in the host's memory and without its graph, or bound its length: a list or tensor that grows with each call \
+             fills the GPU whatever the batch",
+        )
+        .with("outputs.append(out.detach().cpu()); deque(maxlen=...)"),
         Some(Purpose::Gather) | None => step(
             "shrink",
             "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
@@ -651,6 +688,12 @@ pub fn missing(situation: &Situation) -> String {
         return format!(
             "what PyTorch holds is {} more than the GPU has: so much less fits without the host's memory",
             size(over)
+        );
+    }
+    if let (Some(Purpose::Load), Some(held), None) = (situation.purpose, situation.held_bytes, situation.supposed) {
+        return format!(
+            "{} was reserved when the GPU was full, and the rest of the weights would have followed",
+            size(held)
         );
     }
     match (situation.least_shortage_bytes(), situation.held_bytes) {

@@ -285,6 +285,15 @@ pub(super) fn while_loading(log: &EngineLog, missing: Option<u64>) -> Vec<Step> 
     in_16_bits.into_iter().chain([less_weights(log, &printed, missing)]).chain(fewer).collect()
 }
 
+/// A part of the weights in the host's memory.
+pub(super) fn offloaded_weights(log: &EngineLog) -> Option<Step> {
+    let is_of_it = matches!(log.engine, Some("vllm" | "sglang"));
+    is_of_it.then(|| {
+        Step::new("offload", "keep a part of the weights in the host's memory", "the engine then is much slower")
+            .with("--cpu-offload-gb 8")
+    })
+}
+
 /// Fewer tokens in a pass of vLLM.
 pub(super) fn batched_tokens(log: &EngineLog) -> Step {
     let to = log.max_num_batched_tokens.map_or(2048, |now| (now / 2).max(256));

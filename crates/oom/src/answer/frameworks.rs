@@ -25,6 +25,7 @@ const IDS: [&str; 26] = [
     "tensorflow",
     "tensorflow-pool",
     "tensorflow-full",
+    "tensorflow-warning",
     "tensorflow-library",
     "bfc-totals",
     "flashinfer",
@@ -33,7 +34,6 @@ const IDS: [&str; 26] = [
     "onnxruntime-limit",
     "onnxruntime-host",
     "xla-device",
-    "capture",
     "directml",
     "gaudi",
     "faiss",
@@ -60,13 +60,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "xla-graphs" => xla_graphs(event),
         "tensorflow" | "tensorflow-pool" => tensorflow(event, found),
         "tensorflow-full" => tensorflow_full(found),
+        "tensorflow-warning" => tensorflow_warning(event),
         "tensorflow-library" => tensorflow_library(),
         "bfc-totals" => totals(event),
         "flashinfer" => flashinfer(event),
         "triton" => triton(event),
         "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
         "onnxruntime-host" => onnxruntime_host(event),
-        "capture" => capture(),
         "paddle" => paddle(event, found),
         "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event, found),
         _ => return None,
@@ -168,6 +168,9 @@ const SMALL_PROGRAM_BYTES: u64 = 1 << 30;
 const LARGE_REQUEST_BYTES: u64 = 32 << 30;
 
 fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    if found.surroundings.is_of_tensorflow() {
+        return tensorflow(event, found);
+    }
     let total = event.bytes("total");
     let shrink = Step::new(
         "shrink",
@@ -381,6 +384,19 @@ fn tensor(event: &Event) -> Option<(String, Option<u64>)> {
     Some((shape.replace(',', " × "), bytes))
 }
 
+/// The allocator prints the size of a request first, and the operation its shape.
+fn with_shape<'f>(event: &'f Event, found: &'f Found) -> &'f Event {
+    if event.text("shape").is_some() {
+        return event;
+    }
+    let is_same = |other: &&Event| {
+        let bytes = tensor(other).and_then(|(_, bytes)| bytes);
+        let is_near = bytes.zip(event.requested()).is_some_and(|(shape, size)| shape.abs_diff(size) <= size / 100);
+        other.id == event.id && other.rank == event.rank && is_near
+    };
+    found.events.iter().find(is_same).unwrap_or(event)
+}
+
 /// Where the pool of a framework has less than this, somebody else has the GPU.
 fn tiny_pool(found: &Found) -> Option<u64> {
     let totals = found.events.iter().find(|event| event.id == "bfc-totals")?;
@@ -439,10 +455,25 @@ fn tensorflow_full(found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), vec![end_others(None, found), smaller(), memory_growth()])
 }
 
+/// A faster algorithm needs more than there is, and a slower one is used.
+fn tensorflow_warning(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "TensorFlow could not have {} for a faster algorithm and uses another: this is a warning, and nothing has failed",
+        event.requested().map_or_else(|| "the memory".to_owned(), size)
+    );
+    let step = Step::new(
+        "shrink",
+        "nothing has to change; a smaller batch leaves room for the faster algorithm",
+        "it may be a sign that the GPU is nearly full",
+    );
+    (because(Cause::Warning, text), vec![step])
+}
+
 fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let event = with_shape(event, found);
     let of = match tensor(event) {
         Some((shape, Some(bytes))) => format!(" of {} ({shape})", size(bytes)),
-        Some((shape, None)) => format!(" ({shape})"),
+        Some((shape, None)) => format!("{} ({shape})", asked(event)),
         None => asked(event),
     };
     if event.number("cpu").is_some() {
@@ -533,7 +564,7 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
              full",
             asked(event)
         );
-        return (because(Cause::Unknown, text), vec![warm_up]);
+        return (because(Cause::NotMemory, text), vec![warm_up]);
     }
     let limit = event.bytes("available_raw").map(|bytes| format!("; {} was left of its limit", size(bytes)));
     let is_limited = event.id == "onnxruntime-limit";
@@ -586,21 +617,6 @@ fn onnxruntime_host(event: &Event) -> (Diagnosis, Vec<Step>) {
     )
     .with("SessionOptions.enable_cpu_mem_arena = False, or enable_mem_pattern = False");
     (because(Cause::HostMemory, text), vec![smaller(), arena, more_host_memory()])
-}
-
-/// CUDA refuses to allocate while a graph is captured.
-fn capture() -> (Diagnosis, Vec<Step>) {
-    let text = "something allocated memory, or waited for the GPU, while a CUDA graph was captured, which CUDA refuses: this is not a lack \
-                of memory";
-    let steps = vec![
-        Step::new(
-            "warm-up",
-            "run the same shapes a few times before the capture",
-            "libraries allocate workspaces and compile kernels at their first use",
-        ),
-        Step::new("without-graphs", "run without CUDA graphs, to see whether the rest works", "it is then only slower"),
-    ];
-    (because(Cause::Unknown, text), steps)
 }
 
 fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {

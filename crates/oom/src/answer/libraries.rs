@@ -4,7 +4,7 @@ use highwater_units::size;
 
 use super::engines::{CAPTURE, end_others};
 use super::flags::{after_start, while_loading};
-use super::{because, frameworks, general, llama, vllm};
+use super::{because, frameworks, general, llama, not_memory, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
@@ -22,7 +22,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         {
             beside_arena(event, found)
         }
-        "library-alloc" | "library-handle" if found.surroundings.has_faulted => after_fault(event),
+        "library-alloc" | "library-handle" if found.surroundings.has_faulted => not_memory::after_fault(event),
         "library-alloc" | "library-handle" | "library-workspace" if calls_cupy(event) => beside_cupy(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "ggml-pool" => ggml_pool(event),
@@ -167,22 +167,6 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
     }
     (because(Cause::OutsidePyTorch, text), steps)
-}
-
-/// A kernel failed before, and every call since then.
-fn after_fault(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let text = format!(
-        "{} failed because an earlier kernel had: the log has its assertion or its illegal access, after which every call on the GPU fails; \
-         memory did not run out",
-        event.origin
-    );
-    let step = Step::new(
-        "find-kernel",
-        "find the operation that failed first: run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
-        "usually an index is out of range: a token beyond the vocabulary, a position beyond the model's length, a label beyond the classes",
-    )
-    .with("CUDA_LAUNCH_BLOCKING=1 python train.py");
-    (because(Cause::Unknown, text), vec![step])
 }
 
 /// Whether `CuPy` called the library.

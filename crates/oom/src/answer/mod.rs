@@ -4,9 +4,11 @@ mod engines;
 mod flags;
 mod frameworks;
 mod general;
+mod growth;
 mod host;
 mod libraries;
 mod llama;
+mod not_memory;
 mod other_engines;
 mod sglang;
 mod shape;
@@ -81,7 +83,11 @@ pub fn answer(found: &Found) -> Option<Answer> {
     let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
     let (at, event) = match (event, &situation) {
         (Some((at, event)), None) => (at, event),
-        (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
+        (Some((at, event)), Some(situation))
+            if weight(event) >= if has_numbers { 3 } else { 2 } && !is_of_full_gpu(event, situation) =>
+        {
+            (at, event)
+        }
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
             let (diagnosis, mut steps) = host::pinned(None);
             if found.surroundings.is_windows {
@@ -98,12 +104,33 @@ pub fn answer(found: &Found) -> Option<Answer> {
             diagnosis.notes.extend(asked(&found.groups[0].asked));
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
-        (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
+        (_, Some(_)) => {
+            return situation.map(|situation| {
+                let purpose = situation.purpose;
+                let is_server = situation.engine.is_some();
+                let mut answer = of_message(situation, found);
+                if !is_server
+                    && matches!(answer.diagnosis.cause, Cause::TooBig | Cause::Fragmentation | Cause::OutsidePyTorch)
+                {
+                    growth::beside(&mut answer.diagnosis, &mut answer.steps, purpose, found, false);
+                }
+                answer
+            });
+        }
         (None, None) => return summary::explain(found),
     };
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
+    let is_of_ollama = ["llama-", "ollama-"].iter().any(|engine| event.id.starts_with(engine));
+    if let Some(variable) = found.events.iter().find(|other| other.id == "variable" && is_of_ollama) {
+        // What the user wanted to set is not set.
+        steps.insert(0, not_memory::fix_variable(variable));
+    }
+    if matches!(diagnosis.cause, Cause::HostMemory | Cause::TooBig | Cause::OutsidePyTorch) {
+        let is_host = diagnosis.cause == Cause::HostMemory;
+        growth::beside(&mut diagnosis, &mut steps, event.asked.purpose, found, is_host);
+    }
     // A signal comes at any line.
     let is_signal = ["worker-killed", "worker-exited", "worker-died", "oom-kill", "limit-kill", "sigkill", "bus-error"];
     if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && !is_signal.contains(&event.id) {
@@ -189,6 +216,11 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         } else {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
+        if found.groups.first().is_some_and(|group| group.asked.loads()) {
+            // No sequence is there yet.
+            steps.retain(|step| step.id != "fewer-sequences");
+            steps.extend(flags::offloaded_weights(&log));
+        }
         sort(&mut steps);
         if is_trial {
             // The batch is a setting, the model is what is to be served.
@@ -226,9 +258,14 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 ),
             );
         }
-        if group.is_some_and(|group| group.asked.restores_to_gpu) && situation.kind == Kind::Driver {
-            steps.retain(|step| step.id != "less-weights");
-            steps.insert(0, restore_on_host());
+        if group.is_some_and(|group| group.asked.restores_to_gpu) {
+            if situation.kind == Kind::Driver {
+                steps.retain(|step| step.id != "less-weights");
+            }
+            if matches!(diagnosis.cause, Cause::TooBig | Cause::OutsidePyTorch | Cause::Fragmentation | Cause::Unknown)
+            {
+                steps.insert(0, restore_on_host());
+            }
         }
         if found.groups.first().is_some_and(|group| group.asked.holds_logits()) {
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
@@ -354,9 +391,10 @@ fn restore_on_host() -> Step {
     Step::new(
         "map-location",
         "load the checkpoint to the host's memory, and move the model to the GPU that it is for",
-        "`torch.load` puts each tensor back on the GPU that it was saved from, whatever device the program uses",
+        "the checkpoint's tensors are copies beside the model's own; `torch.load` without `map_location` puts each on the GPU that it was saved \
+         from, whatever device the program uses",
     )
-    .with("torch.load(path, map_location=\"cpu\")")
+    .with("torch.load(path, map_location=\"cpu\"), load_file(path, device=\"cpu\")")
 }
 
 /// Not all logits at once.
@@ -391,6 +429,12 @@ fn asked(at: &AskedAt) -> Option<String> {
         let line = if frame.line == 0 { String::new() } else { format!(":{}", frame.line) };
         format!("{}{line} {}{text}", short(&frame.file), frame.function)
     };
+    if at.only_looks() {
+        return Some(format!(
+            "the error appeared in {}, which only looks at the memory or waits for the GPU: the request that failed was made before, elsewhere",
+            place(innermost)
+        ));
+    }
     let allocates = at.allocates().map_or_else(String::new, |what| format!(": it allocates {what}"));
     Some(match &at.own {
         Some(own) if own != innermost => format!("requested by {}, inside {}{allocates}", place(own), place(innermost)),
@@ -449,13 +493,14 @@ fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event
 fn weight(event: &Event) -> u8 {
     match event.id {
         "vllm-load" | "tgi-load" => 2,
-        // It may be a warning, or its failure is told better by another.
-        "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "evaluation" | "bare" => 1,
+        // It may be a warning or one refused request, or its failure is told better by another.
+        "vllm-request" | "sglang-request" | "tgi-request" | "sglang-unbalanced" | "llama-fit" | "no-batch-size"
+        | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" => 0,
+        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
@@ -464,6 +509,11 @@ fn weight(event: &Event) -> u8 {
         | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
+}
+
+/// Whether a call that the driver refused as invalid follows from a full GPU, by the numbers of PyTorch's message.
+fn is_of_full_gpu(event: &Event, situation: &Situation) -> bool {
+    event.id == "vllm-cumem-invalid" && situation.shortage_bytes() > Some(0)
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -477,6 +527,8 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
         .or_else(|| general::explain(event, found))
+        .or_else(|| not_memory::explain(event))
+        .or_else(|| growth::explain(event, found))
 }
 
 /// No device has so much, or no machine.

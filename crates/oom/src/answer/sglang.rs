@@ -5,19 +5,23 @@ use highwater_units::size;
 use super::because;
 use super::engines::missing_of_message;
 use super::flags::{
-    chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, share, times, without_graphs,
+    chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, share, smaller_cache_type, times,
+    without_graphs,
 };
 use super::host::more_host_memory;
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
-use crate::log::{Event, Found};
+use crate::known::Decimal;
+use crate::log::{Event, Found, Group};
 use crate::steps::Step;
 
 /// The answer to a failure of `SGLang`.
 pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
+        "sglang-pool" | "sglang-graphs" if is_between(found) => between(event, log, found),
         "sglang-pool" => pool(event, log),
         "sglang-graphs" => graphs(log, found),
+        "sglang-request" => request(event, log),
         "sglang-prefill" | "sglang-decode" => batch(event, log),
         "sglang-slots" => slots(event),
         "sglang-state" => state(event, log),
@@ -28,6 +32,84 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "sglang-host-cache" => host_cache(event),
         _ => return None,
     })
+}
+
+/// Shares that lie this far apart may have one between them that fits.
+const FAR_APART: u64 = 30_000;
+
+/// Whether the log has both failures: a pool without memory, and a full GPU beside the pool.
+fn is_between(found: &Found) -> bool {
+    let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    let is_full = |group: &Group| group.message.free_bytes < group.message.tried_bytes && !group.asked.loads();
+    has("sglang-pool") && (has("sglang-graphs") || found.groups.iter().any(is_full))
+}
+
+/// One share is too small, and another too large.
+fn between(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let shares = || log.shares_tried.iter().copied().chain(event.decimal("fraction"));
+    let (low, high) = (shares().min(), shares().max());
+    let numbers = found.groups.first().and_then(|group| Some((group.message.tried_bytes?, group.message.free_bytes?)));
+    let numbers = numbers.map_or_else(String::new, |(tried, free)| {
+        format!(": {} was requested, and {} was free", size(tried), size(free))
+    });
+    let apart = low.zip(high).filter(|(low, high)| low < high);
+    let at =
+        |of: Option<Decimal>| of.filter(|_| apart.is_some()).map_or_else(String::new, |of| format!(" ({})", share(of)));
+    let text = format!(
+        "two failures with opposite cures: with the smaller `mem_fraction_static`{} the weights fill the engine's share and the KV cache gets \
+         nothing; with the larger one{} too little is left beside it for activations, CUDA graphs and other buffers{numbers}",
+        at(low),
+        at(high)
+    );
+    let middle = apart.filter(|(low, high)| high.millionths - low.millionths > FAR_APART).map(|(low, high)| {
+        let middle = Decimal { millionths: u64::midpoint(low.millionths, high.millionths) };
+        let detail = format!("{} is too small and {} too large", share(low), share(high));
+        Step::new("between-shares", "try a share between the two", detail)
+            .with(format!("--mem-fraction-static {}", share(middle)))
+    });
+    let less = Step::new(
+        "less-beside-pool",
+        "need less beside the pool, and keep the larger share: smaller and fewer CUDA graphs, and fewer tokens in one pass",
+        "no share alone helps where the weights nearly fill the GPU; a draft model and its graphs lie there, too",
+    );
+    let less = less
+        .with("--cuda-graph-max-bs 8 (or --disable-cuda-graph) --chunked-prefill-size 2048 --max-running-requests 16");
+    let steps = middle.into_iter().chain([less, less_weights(log, &printed, missing_of_message(found))]).collect();
+    (because(Cause::EngineShare, text), steps)
+}
+
+/// A request beyond the pool.
+fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let (length, fits) = (event.number("length"), event.number("fits"));
+    let of = length.map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+    let limit = fits.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+    let printed = log.printed();
+    // A little of the pool is kept back for the answer.
+    let is_pool = printed.kv_tokens.zip(fits).map(|(pool, fits)| fits + 64 >= pool);
+    let which = match is_pool {
+        Some(true) => "what the KV cache's pool holds",
+        Some(false) => "the context length, for the KV cache's pool is larger",
+        None => "what the KV cache's pool holds, or the context length if that is smaller",
+    };
+    let of_pool = is_pool != Some(false);
+    let text = format!(
+        "a request{of} is longer than the engine allows{limit}: that is {which}; the engine refused it, the GPU is not full, and other requests go on"
+    );
+    let shorter =
+        Step::new("shorter-context", "send a shorter prompt, or let the engine cut it", "other requests go on")
+            .with("--allow-auto-truncate");
+    let raise = if of_pool {
+        raise_share(log, printed.free_before_bytes, None, None)
+    } else {
+        Some(
+            Step::new("raise-limit", "raise the context length, if the model allows it", "it is a setting")
+                .with("--context-length"),
+        )
+    };
+    let smaller = of_pool.then(|| smaller_cache_type(log, None, None)).flatten();
+    let cause = if of_pool { Cause::KvCache } else { Cause::Limit };
+    (because(cause, text), [shorter].into_iter().chain(raise).chain(smaller).collect())
 }
 
 fn pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
@@ -184,6 +266,21 @@ fn graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
 }
 
 fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    if let Some((tokens, available)) = event.number("tokens").zip(event.number("available"))
+        && available >= tokens
+    {
+        let text = format!(
+            "the KV cache has {available} tokens to give, and could not give {tokens}: its pages, or another pool beside it (states of linear \
+             attention, windows), were short; neither the cache nor the GPU is full"
+        );
+        let newer = Step::new(
+            "newer-release",
+            "use a newer SGLang: a request that fits should wait, not end the scheduler",
+            "each request takes whole pages, of which the scheduler has counted too few",
+        );
+        let fewer = fewer_running("each takes whole pages, and its own state or window");
+        return (because(Cause::KvCache, text), vec![fewer, newer]);
+    }
     let text = match event.id {
         "sglang-prefill" => "the KV cache has no room for the tokens of this prompt: the cache is full, not the GPU",
         _ => "the KV cache has no room for the next tokens of the running requests: the cache is full, not the GPU",

@@ -19,6 +19,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "vllm-no-blocks" | "vllm-autofit" => no_blocks(log),
         "vllm-kv-too-small" | "vllm-seq-len" => too_long(event, log),
         "vllm-blocks" => free_blocks(event, log),
+        "vllm-request" => request(event, log),
         "vllm-free-memory" => free_memory(event, log, found),
         "vllm-sampler" | "vllm-pooler" => sampler(event, log, found),
         "vllm-load" => load(log),
@@ -99,6 +100,39 @@ fn free_blocks(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let mut steps = vec![fewer_sequences(log, &printed, None)];
     steps.extend(raise_share(log, total(log, &printed), None, None));
     steps.push(newer);
+    (because(Cause::KvCache, text), steps)
+}
+
+/// A prompt that no number of free blocks can hold.
+fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let of = event.number("length").map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+    if let Some(limit) = event.number("limit") {
+        let text = format!(
+            "the engine refused a prompt{of}: its own limit of {limit} tokens is smaller (`max_model_len`, or `max_num_batched_tokens` without \
+             chunked prefill); the GPU is not full"
+        );
+        let shorter = Step::new("shorter-context", "send a shorter prompt", "other requests go on");
+        let raise = Step::new("raise-limit", "raise the limit, if the KV cache has room for it", "it is a setting");
+        return (because(Cause::Limit, text), vec![shorter, raise.with("--max-model-len, --max-num-batched-tokens")]);
+    }
+    let tokens =
+        printed.kv_tokens.or_else(|| printed.gpu_blocks.map(|blocks| blocks * printed.block_size.unwrap_or(16)));
+    let holds = tokens.map_or_else(String::new, |tokens| format!(", which holds {tokens} tokens"));
+    let text = format!(
+        "a prompt{of} is longer than the whole KV cache{holds}: the engine refused it, and it would not fit in an empty cache either"
+    );
+    let shorter = Step::new(
+        "shorter-context",
+        "send a shorter prompt, or bound requests by `max_model_len`",
+        "the cache has to hold one request in full",
+    );
+    let shorter =
+        shorter.with(tokens.map_or_else(|| "--max-model-len".to_owned(), |tokens| format!("--max-model-len {tokens}")));
+    let mut steps = vec![shorter];
+    steps.extend(raise_share(log, total(log, &printed), None, None));
+    steps.extend(smaller_cache_type(log, None, None));
+    steps.push(less_weights(log, &printed, None));
     (because(Cause::KvCache, text), steps)
 }
 

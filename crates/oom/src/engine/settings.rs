@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
-use super::EngineLog;
 use super::lines::{NAMES, Setting};
+use super::{EngineLog, MAX_SHARES};
 use crate::known::{Decimal, text_of};
 
 /// The longest value.
@@ -90,7 +90,11 @@ impl EngineLog {
             Setting::KvCacheMemory => first(&mut self.kv_cache_setting_bytes),
             Setting::Utilization => self.utilization = self.utilization.or(Decimal::parse(value)),
             Setting::MemFractionStatic => {
-                self.mem_fraction_static = self.mem_fraction_static.or(Decimal::parse(value));
+                let share = Decimal::parse(value);
+                self.mem_fraction_static = self.mem_fraction_static.or(share);
+                if self.shares_tried.len() < MAX_SHARES {
+                    self.shares_tried.extend(share.filter(|share| !self.shares_tried.contains(share)));
+                }
             }
             Setting::CacheMaxEntryCount => {
                 self.cache_max_entry_count = self.cache_max_entry_count.or(Decimal::parse(value));

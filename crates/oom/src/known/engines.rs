@@ -205,7 +205,37 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-graphs", "SGLang", "Capture cuda graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.20 or newer", "Capture CUDA graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.23", "insufficient decode CUDA graph headroom"),
+    row(
+        "sglang-prefill",
+        "SGLang 0.4.7 or newer",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Available tokens: {available:n}",
+    ),
+    row(
+        "sglang-prefill",
+        "SGLang 0.4.7 or newer",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Available full tokens: {available:n}",
+    ),
+    row(
+        "sglang-prefill",
+        "SGLang 0.4.7 or newer",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens.",
+    ),
     row("sglang-prefill", "SGLang", "Prefill out of memory."),
+    row(
+        "sglang-request",
+        "SGLang 0.4 or newer",
+        "Input length ({length:n} tokens) exceeds the maximum allowed length ({fits:n} tokens)",
+    ),
+    row(
+        "sglang-request",
+        "SGLang up to 0.4",
+        "Request length is longer than the KV cache pool size or the max context length{*}origin_input_ids)={length:n},{*}max_req_input_len={fits:n}",
+    ),
+    row(
+        "sglang-request",
+        "SGLang up to 0.4",
+        "Request length is longer than the KV cache pool size or the max context length",
+    ),
     row("sglang-decode", "SGLang", "Decode out of memory."),
     row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory. Try to lower your batch size."),
@@ -219,6 +249,17 @@ pub(super) const ROWS: &[Row] = &[
         "SGLang",
         "The memory capacity is unbalanced. Some GPUs may be occupied by other processes",
     ),
+    row(
+        "vllm-request",
+        "vLLM up to 0.10",
+        "nput prompt ({length:n} tokens) is too long and exceeds the capacity of block_manager",
+    ),
+    row(
+        "vllm-request",
+        "vLLM up to 0.10",
+        "nput prompt ({length:n} tokens) + lookahead slots ({slots:n}) is too long and exceeds the capacity of block_manager",
+    ),
+    row("vllm-request", "vLLM up to 0.10", "nput prompt ({length:n} tokens) is too long and exceeds limit of {limit:n}"),
     row("vllm-blocks", "vLLM 0.8 or newer", "Cannot get {blocks:n} free blocks from the pool"),
     row("vllm-blocks", "vLLM 0.5 to 0.10", "NoFreeBlocksError"),
     row("vllm-blocks", "vLLM up to 0.9", "ValueError: No usable cache memory left"),
@@ -230,6 +271,12 @@ pub(super) const ROWS: &[Row] = &[
     row("vllm-blocks", "vLLM up to 0.5", "Out of memory! No free blocks are available"),
     // TGI and TensorRT-LLM.
     row("tgi-batch", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
+    row(
+        "tgi-request",
+        "TGI",
+        "`inputs` tokens + `max_new_tokens` must be <= {limit:n}. Given: {inputs:n} `inputs` tokens and {new:n} `max_new_tokens`",
+    ),
+    row("tgi-request", "TGI", "`inputs` must have less than {limit:n} tokens. Given: {inputs:n}"),
     row("tgi-prefill", "TGI", "Not enough memory to handle {tokens:n} prefill tokens"),
     row(
         "trtllm-create",

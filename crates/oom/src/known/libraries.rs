@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "xla",
         "JAX and TensorFlow (XLA)",
-        "xla/tsl/framework/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to allocate {size:b} (rounded to \
+        "external/xla/xla/tsl/framework/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to allocate {size:b} (rounded to \
          {raw:n})requested by op",
     ),
     row(
@@ -210,6 +210,17 @@ pub(super) const ROWS: &[Row] = &[
         "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",
     ),
     row("bfc-totals", "TensorFlow and JAX (XLA)", "Limit: {limit_raw:n} InUse: {used_raw:n} MaxInUse:").at("Limit:  "),
+    row(
+        "tensorflow-warning",
+        "TensorFlow",
+        "ran out of memory trying to allocate {size:b} with freed_by_count={count:n}. The caller indicates that this is not a failure",
+    ),
+    row(
+        "tensorflow-warning",
+        "TensorFlow",
+        "ran out of memory trying to allocate {size:b}. The caller indicates that this is not a failure",
+    ),
+    row("tensorflow", "TensorFlow 1", "an out of memory trying to allocate {size:b}. See logs for memory state"),
     row(
         "tensorflow",
         "TensorFlow 1",

@@ -89,6 +89,22 @@ const SHARED: &str = "% /dev/shm";
 /// What trainers say that keep the optimizer's state or parameters in the host's memory.
 const OFFLOADS: [&str; 5] = ["CPU Virtual Memory", "cpu_adam", "offload_optimizer", "offload_param", "offload_config"];
 
+/// What only `TensorFlow` prints; JAX has its files below folders of its own.
+const OF_TENSORFLOW: [&str; 9] = [
+    "tensorflow/core/",
+    "tensorflow/python/",
+    "tensorflow.python",
+    "tensorflow\\python",
+    "tensorflow/tsl/",
+    "tensorflow/compiler/",
+    "external/local_",
+    "[Op:__inference",
+    "{{node ",
+];
+/// What only JAX prints.
+const OF_JAX: [&str; 8] =
+    ["jaxlib", "jax.errors", "/jax/", "\\jax\\", "import jax", "XLA_PYTHON_CLIENT", "org_tensorflow", "external/xla/"];
+
 /// What stands before the release of PyTorch.
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
 
@@ -136,6 +152,8 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&PROFILES)
         .chain(&MULTIMODAL)
         .chain(&TORCH)
+        .chain(&OF_TENSORFLOW)
+        .chain(&OF_JAX)
         .chain(&DECODES)
         .chain(&SAMPLES)
         .chain(&NEAR)
@@ -161,6 +179,8 @@ impl Found {
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
+        seen.names_tensorflow |= words.has_any(&OF_TENSORFLOW);
+        seen.names_jax |= words.has_any(&OF_JAX);
         seen.decodes |= words.has_any(&DECODES);
         seen.samples |= words.has_any(&SAMPLES);
         seen.is_windows |= words.has(super::trace::ANCHOR) && is_path_of_windows(line);

@@ -2,6 +2,7 @@
 
 use super::dimensions::Dimensions;
 use super::event::Event;
+use super::growth::Growth;
 use super::summary::MemorySummary;
 use super::trace::{AskedAt, Purpose};
 use crate::engine::EngineLog;
@@ -50,6 +51,10 @@ pub struct Surroundings {
     pub torch: Option<(u16, u16)>,
     /// It sets `PYTORCH_ALLOC_CONF`, which the CUDA allocator of releases before 2.10 does not read.
     pub names_new_variable: bool,
+    /// It has words of `TensorFlow`.
+    pub names_tensorflow: bool,
+    /// It has words of JAX.
+    pub names_jax: bool,
     /// It turns JAX's preallocation off.
     pub is_without_preallocation: bool,
     /// It is of Ollama, which runs llama.cpp with settings of its own.
@@ -93,6 +98,11 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
+    /// Whether XLA's errors are of `TensorFlow`, and not of JAX.
+    pub(crate) fn is_of_tensorflow(&self) -> bool {
+        self.names_tensorflow && !self.names_jax
+    }
+
     /// The work that failed: as the traceback tells, or else what the log speaks of alone.
     pub(crate) fn work(&self, asked: Option<Purpose>) -> Option<Purpose> {
         match asked {
@@ -143,6 +153,8 @@ pub struct Found {
     pub engine: Option<EngineLog>,
     /// The processes of nvidia-smi's table in the log.
     pub processes: Vec<Process>,
+    /// Figures of memory, and counts, that grew over the log.
+    pub growths: Vec<Growth>,
     /// What else the log says.
     pub surroundings: Surroundings,
 }

@@ -8,6 +8,7 @@ mod context;
 mod dimensions;
 mod event;
 mod found;
+mod growth;
 mod limits;
 mod line;
 mod origin;
@@ -23,6 +24,8 @@ pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Compiled, Found, Group, Mention, Surroundings};
+use growth::GrowthReader;
+pub use growth::{Figure, Growth};
 use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
@@ -76,6 +79,9 @@ static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
 /// PyTorch's message, cut before its first number.
 static CUT: Row = row("bare", "PyTorch", "");
 
+/// A figure of memory that grows in a log without a failure.
+pub(super) static GROWTH: Row = row("growth", "the log", "");
+
 /// How identifiers of engines' failures begin.
 const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-"];
 
@@ -106,6 +112,7 @@ pub struct LogReader {
     summary: SummaryReader,
     trace: TraceReader,
     limits: LimitReader,
+    growth: GrowthReader,
     /// How far the next search for something of interest goes.
     block_bytes: usize,
     /// For a sentence that is broken into two lines.
@@ -290,6 +297,8 @@ impl LogReader {
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.lend_purposes();
+        self.found.growths = self.growth.finish();
+        self.found.tell_growth();
         self.found
     }
 
@@ -328,6 +337,10 @@ impl LogReader {
         }
         if seen.has_any(&limits::ANCHORS) {
             self.limits.read(&line, self.found.lines + 1, &seen, &mut self.found.surroundings);
+        }
+        if seen.has_anchor || self.found.lines < PASTED_LINES {
+            let key = given.map_or(&[][..], |given| given.key.as_slice());
+            self.growth.read(&line, key, self.found.lines + 1);
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
         let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open(self.found.lines + 1);
@@ -630,7 +643,10 @@ impl LogReader {
                 let group = &mut self.found.groups[*group.get()];
                 group.count += 1;
                 // An editor shows the message before the traceback, which ends with it.
-                if group.asked.innermost.is_none() && group.line + CONTEXT_LINES > open.line {
+                // And a thread that only looks at the memory tells less than the one that failed.
+                let is_told = open.asked.innermost.is_some() && !open.asked.only_looks();
+                let lacks = group.asked.innermost.is_none() || group.asked.only_looks() && is_told;
+                if lacks && group.line + CONTEXT_LINES > open.line {
                     group.asked = open.asked;
                 }
             }

@@ -16,8 +16,10 @@ const TEXT_BYTES: usize = 300;
 /// Bytes that a line of a frame holds.
 pub(super) const ANCHOR: &str = "File \"";
 /// Bytes that a line of a traceback in a box or of a notebook holds: a file, or the mark of its line.
-pub(super) const OTHER_ANCHORS: [&str; 10] =
-    ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /", ".py in ", ATTENTION];
+pub(super) const OTHER_ANCHORS: [&str; 19] = [
+    "│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "-> 1", "-> 2", "-> 3", "-> 4", "-> 5", "-> 6", "-> 7", "-> 8",
+    "-> 9", "File ~", "File /", ".py in ", ATTENTION,
+];
 /// A call whose line says enough without its frame, as where a text begins in the middle of a traceback.
 const ATTENTION: &str = "scaled_dot_product_attention(";
 /// Calls and functions that give each rank its copy of a model.
@@ -36,12 +38,37 @@ const NEAR_LINES: u64 = 8;
 /// Lines of other writers that may stand between a frame and its text.
 const PATIENCE_LINES: u64 = 1_024;
 /// Folders of what is installed rather than the user's.
-const LIBRARIES: [&str; 8] =
-    ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "/torch/", "importlib", "/bin/"];
+const LIBRARIES: [&str; 9] =
+    ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "\\Lib\\", "/torch/", "importlib", "/bin/"];
+
+/// Files of Python itself as an embedded one names them.
+const STANDARD: [&str; 8] = [
+    "threading.py",
+    "runpy.py",
+    "contextlib.py",
+    "functools.py",
+    "queue.py",
+    "<string>",
+    "concurrent\\futures\\thread.py",
+    "asyncio\\runners.py",
+];
 
 /// Functions that only call another.
 const PASSES_ON: [&str; 6] =
     ["__torch_function__", "_wrapped_call_impl", "_call_impl", "decorate_context", "_fn", "inner"];
+
+/// Functions that request no memory of the GPU, and report what went wrong before.
+const LOOKS: [&str; 9] = [
+    "mem_get_info",
+    "cudaMemGetInfo",
+    "memory_stats",
+    "memory_allocated",
+    "memory_reserved",
+    "synchronize",
+    "_cuda_synchronize",
+    "empty_cache",
+    "ipc_collect",
+];
 
 /// A frame of a traceback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +86,8 @@ pub struct TracebackFrame {
 impl TracebackFrame {
     /// Whether it is the user's own code, by where the file is.
     pub fn is_own(&self) -> bool {
-        !self.file.is_empty() && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
+        let is_of_python = STANDARD.iter().any(|file| self.file == *file);
+        !self.file.is_empty() && !is_of_python && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
     }
 }
 
@@ -98,6 +126,12 @@ pub enum Purpose {
     Evaluate,
     /// They run samples through a model to quantise it.
     Calibrate,
+    /// They add elements to what they train: points, Gaussians.
+    Grow,
+    /// They put data of the whole set on the GPU, before a step.
+    Data,
+    /// They add a tensor to a list, or to a tensor that grows with each call.
+    Collect,
 }
 
 /// A part of a job.
@@ -197,9 +231,24 @@ impl AskedAt {
         frames.any(|frame| frame.source.contains(JOINS) || frame.function == JOINS)
     }
 
+    /// Whether the innermost line only looks at the memory, releases some or waits for the GPU: an error that appears there was made
+    /// elsewhere.
+    pub(crate) fn only_looks(&self) -> bool {
+        let looks = |frame: &TracebackFrame| {
+            LOOKS.iter().any(|call| frame.function == *call || frame.source.contains(&format!("{call}(")))
+        };
+        self.innermost.as_ref().is_some_and(looks)
+    }
+
     /// Whether the lines make a state dict.
     pub(crate) fn gathers_state(&self) -> bool {
         self.purpose == Some(Purpose::Gather)
+    }
+
+    /// The purpose, where the log's bar of progress for a checkpoint had not ended and no traceback tells more.
+    pub(crate) fn purpose_in(&self, surroundings: super::Surroundings) -> Option<Purpose> {
+        let loads = self.innermost.is_none() && surroundings.is_loading_shards;
+        self.purpose.or(loads.then_some(Purpose::Load))
     }
 
     /// Whether the lines load weights.
@@ -227,7 +276,32 @@ impl AskedAt {
 }
 
 /// What each purpose is known by, in names of functions and files and in lines. The earlier row counts.
-const PURPOSES: [(Purpose, &[&str]); 5] = [
+const PURPOSES: [(Purpose, &[&str]); 7] = [
+    (
+        Purpose::Grow,
+        &[
+            "densify_",
+            "densification_",
+            "cat_tensors_to_optimizer",
+            "_grow_gs",
+            "grow_gs",
+            "add_new_gs",
+            "split_gaussians",
+            "dup_in_optim",
+            "gsplat/strategy",
+        ],
+    ),
+    (
+        Purpose::Data,
+        &[
+            "loadCam",
+            "create_from_pcd",
+            "cameraList_from_camInfos",
+            "scene/cameras.py",
+            "scene\\cameras.py",
+            "self.original_image",
+        ],
+    ),
     (
         Purpose::Decode,
         &[
@@ -254,6 +328,10 @@ const PURPOSES: [(Purpose, &[&str]); 5] = [
             "load_weights(",
             "component_loader",
             "/model_loader/",
+            "dispatch_model(",
+            "load_checkpoint",
+            "create_weights",
+            "caching_allocator_warmup",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
             "self._apply(",
         ],
@@ -308,16 +386,74 @@ fn copies_to_host(frames: &[TracebackFrame]) -> bool {
     })
 }
 
-/// Whether a checkpoint's tensors go where they were when it was saved: `torch.load` without `map_location`.
+/// Whether a checkpoint's tensors go to a GPU one by one: where they were when it was saved, without `map_location`, or where the caller
+/// wants them.
 fn restores_to_gpu(frames: &[TracebackFrame]) -> bool {
     let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
     let is_of_torch = |frame: &TracebackFrame| frame.file.ends_with("serialization.py");
+    let names_gpu = |source: &str| ["cuda", "device", "gpu"].iter().any(|word| source.contains(word));
+    // Tensors of safetensors are copied to their device when they are read.
+    let reads_tensor = last.last().is_some_and(|frame| frame.source.contains("get_tensor("));
+    let opens = |frame: &&TracebackFrame| ["load_file(", "safe_open("].iter().any(|call| frame.source.contains(call));
+    if reads_tensor && frames.iter().rev().find(opens).is_some_and(|frame| names_gpu(&frame.source)) {
+        return true;
+    }
     let restores = |frame: &TracebackFrame| {
         is_of_torch(frame)
             && ["restore_location(", ".cuda(", "_deserialize("].iter().any(|call| frame.source.contains(call))
     };
     let caller = frames.iter().rev().find(|frame| !is_of_torch(frame) && frame.source.contains("load("));
-    last.iter().any(restores) && caller.is_none_or(|caller| !caller.source.contains("map_location"))
+    let to_host = |source: &str| {
+        source.split_once("map_location").is_some_and(|(_, location)| location.contains("cpu") || !names_gpu(location))
+    };
+    last.iter().any(restores) && caller.is_none_or(|caller| !to_host(&caller.source))
+}
+
+/// Calls that move a module, and how the names of modules and of what makes them end and begin.
+const MOVES: [&str; 3] = [".to(", ".cuda(", ".to_empty("];
+const MODULES: [&str; 9] = ["model", "net", "pipe", "encoder", "decoder", "transformer", "module", "vae", "backbone"];
+const MAKERS: [&str; 5] = ["build_", "create_", "get_", "make_", "load_"];
+
+/// Whether a line moves a module to a device: `self.model.to(device)`, `net = Net(4).cuda()`; not `model(x).to(device)`, which moves a
+/// tensor.
+fn moves_module(source: &str) -> bool {
+    MOVES.iter().any(|call| {
+        let Some((before, _)) = source.split_once(call) else { return false };
+        let (before, is_called) = match before.strip_suffix(')') {
+            Some(inner) => (inner.find('(').map_or("", |open| &inner[..open]), true),
+            None => (before, false),
+        };
+        let is_of_name = |letter: char| letter.is_alphanumeric() || "_.[]".contains(letter);
+        let begin = before.rfind(|letter: char| !is_of_name(letter)).map_or(0, |at| at + 1);
+        let path = &before[begin..];
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let makes = name.starts_with(char::is_uppercase)
+            || path.contains("models.")
+            || MAKERS.iter().any(|maker| name.starts_with(maker));
+        let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ']' || letter == '[');
+        // `netG` of GANs.
+        let stem = stem.strip_suffix(char::is_uppercase).filter(|stem| !stem.is_empty()).unwrap_or(stem).to_lowercase();
+        (!is_called || makes) && MODULES.iter().any(|module| stem.ends_with(module))
+    })
+}
+
+/// Whether the line that failed adds to a list, or to a tensor that it replaces: `memory.append(x.to(device))`,
+/// `seen = torch.cat((seen, new))`.
+fn collects(innermost: Option<&TracebackFrame>, own: Option<&TracebackFrame>) -> bool {
+    // The call behind it may be torch's.
+    let is_near = |frame: &&TracebackFrame| frame.is_own() || innermost == Some(*frame);
+    [innermost, own].into_iter().flatten().filter(is_near).any(|frame| {
+        let source = frame.source.as_str();
+        let adds = [".append(", ".extend(", ".appendleft("].iter().any(|call| source.contains(call));
+        let grows = source.split_once('=').is_some_and(|(target, rest)| {
+            let target = target.trim();
+            let joined =
+                rest.split_once("cat([").or_else(|| rest.split_once("cat((")).map(|(_, parts)| parts.trim_start());
+            !target.is_empty()
+                && joined.is_some_and(|parts| parts.starts_with(target) && parts[target.len()..].starts_with(','))
+        });
+        adds || grows
+    })
 }
 
 /// Whether a training program was evaluating: by its own functions, or those of libraries that train.
@@ -343,7 +479,7 @@ fn has_vocabulary(source: &str) -> bool {
 const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 26] = [
+const ALLOCATES: [(&str, &str); 27] = [
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
     ("log_softmax", "log-probabilities as large as its input, often in float32"),
@@ -368,6 +504,7 @@ const ALLOCATES: [(&str, &str); 26] = [
     ("empty_strided_cuda", "a tensor of compiled code, of the given shape"),
     ("einsum", "the product and its intermediates"),
     ("torch.zeros", "a new tensor of the given shape"),
+    ("torch.empty(byte_count", "one block for all weights that go to this GPU, before they are loaded"),
     ("torch.empty", "a new tensor of the given shape"),
     (".to(", "a copy of a tensor or model on the GPU"),
 ];
@@ -510,7 +647,9 @@ impl TraceReader {
         let names = |frame: &TracebackFrame| {
             purpose(&frame.source).or_else(|| purpose(&frame.function)).or_else(|| purpose(&frame.file))
         };
+        let grows = || frames.iter().rev().take(LAST_FRAMES).any(|frame| names(frame) == Some(Purpose::Grow));
         let purpose = match &innermost {
+            Some(_) if grows() => Some(Purpose::Grow),
             Some(innermost) if optimizes(innermost) => Some(Purpose::Optimize),
             _ => {
                 let mut purposes = frames.iter().rev().filter_map(names);
@@ -521,6 +660,9 @@ impl TraceReader {
                 } else {
                     first
                 };
+                let moves = innermost.as_ref().is_some_and(|innermost| moves_module(&innermost.source));
+                let first = if moves { Some(Purpose::Load) } else { first };
+                let first = first.or_else(|| collects(innermost.as_ref(), own.as_ref()).then_some(Purpose::Collect));
                 first.or_else(|| evaluates(frames).then_some(Purpose::Evaluate))
             }
         };
@@ -551,10 +693,14 @@ fn marked(body: &[u8]) -> Option<(u32, String)> {
     let dashes = body.iter().take(12).take_while(|byte| **byte == b'-').count();
     let rest = match body.strip_prefix("❱".as_bytes()) {
         Some(rest) => rest,
-        None => body[dashes..].strip_prefix(b">").filter(|_| dashes > 1)?,
+        None => body[dashes..].strip_prefix(b">").filter(|_| dashes > 0)?,
     };
     let rest = rest.trim_ascii_start();
     let digits = rest.iter().take(7).take_while(|byte| byte.is_ascii_digit()).count();
+    // The arrow is as long as the number leaves room for.
+    if dashes == 1 && digits < 4 {
+        return None;
+    }
     let line = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
     let text = text_of(&rest[digits..rest.len().min(TEXT_BYTES)]);
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '│');
@@ -622,7 +768,31 @@ fn frame(body: &[u8]) -> Option<(usize, TracebackFrame)> {
 
 #[cfg(test)]
 mod tests {
+    use super::moves_module;
     use crate::{LogReader, Side};
+
+    #[test]
+    fn a_module_that_moves_is_told_from_a_tensor() {
+        for line in [
+            "self.model.to(device)",
+            "net = Net(4).cuda()",
+            "netG = netG.to(device)",
+            "model = torchvision.models.resnet50(pretrained=True).cuda()",
+            "pipe.to(\"cuda\")",
+            "unet = UNet2DConditionModel(config).to(device, dtype=dtype)",
+        ] {
+            assert!(moves_module(line), "{line}");
+        }
+        for line in [
+            "out = model(x.to(device))",
+            "y = self.embedding_net(x).to(device)",
+            "encoder_hidden_states = encoder_hidden_states.to(device)",
+            "model_inputs = tokenizer(text).to(device)",
+            "loss = loss.cuda()",
+        ] {
+            assert!(!moves_module(line), "{line}");
+        }
+    }
 
     #[test]
     fn the_lines_that_asked_are_found_among_those_of_another_rank() {
