@@ -108,8 +108,55 @@ def mappings():
     told("expandable_invalid", "not-memory", "drop-expandable-segments", "RuntimeError: CUDA driver error: invalid argument\nException raised from mapAndSetAccess at /pytorch/c10/cuda/CUDACachingAllocator.cpp:540 (most recent call first):")
 
 
+def old(tried, total, allocated, free, reserved):
+    """PyTorch's message up to 2.0."""
+    return f"CUDA out of memory. Tried to allocate {tried} (GPU 0; {total} total capacity; {allocated} already allocated; {free} free; {reserved} reserved in total by PyTorch)"
+
+
+def words_around():
+    """What stands around a message decides."""
+    told("never_fits_without_gaps", "never-fits", "split-request", f"RuntimeError: {old('64.20 GiB', '39.59 GiB', '13.01 GiB', '9.11 GiB', '27.40 GiB')}")
+    mask = '  File "/opt/venv/lib/python3.12/site-packages/transformer_engine/pytorch/attention/utils.py", line 1359, in get_full_mask\n    attention_mask = torch.logical_or(\n'
+    told("unfused_mask", "never-fits", "fused-attention", mask + full("2048.00 GiB", "79.18 GiB", "54.50 GiB", "24.15 GiB", "17.54 GiB", "170.46 MiB"))
+    step = "    denom = (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps)\n"
+    told("optimizer_line_alone", "too-big", "smaller-optimizer", f"one sample a batch\n\n{step}RuntimeError: {old('3.02 GiB', '31.75 GiB', '28.30 GiB', '1.80 GiB', '28.30 GiB')}")
+    restores = (
+        '  File "/home/u/lm/main.py", line 136, in resume\n    optimizer.load_state_dict(torch.load(path))\n'
+        '  File "/home/u/lib/python3.6/site-packages/torch/serialization.py", line 119, in default_restore_location\n    result = fn(storage, location)\n'
+        '  File "/home/u/lib/python3.6/site-packages/torch/serialization.py", line 99, in _cuda_deserialize\n    return storage_type(obj.size())\n'
+    )
+    told("restored_to_one_gpu", "outside-pytorch", "map-location", f"{restores}RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 11.17 GiB total capacity; 962.69 MiB already allocated; 17.19 MiB f")
+    made = (
+        f"{full('136.00 MiB', '23.65 GiB', '93.81 MiB', '21.98 GiB', '21.50 GiB', '2.30 MiB')}\nTraceback (most recent call last):\n"
+        '  File "/srv/tune/workflow.py", line 38, in run\n    trainer = PairTrainer(\n  File "/srv/tune/trainer.py", line 23, in __init__\n    super().__init__(*args, **kwargs)\n'
+    )
+    told("trainer_is_made", "too-big", "less-weights", made)
+    told("splatfacto_alone", "too-big", "bound-growth", "ns-train splatfacto stops after a fifth of its steps\n" + full("4.63 GiB", "44.31 GiB", "4.01 GiB", "39.67 GiB", "36.80 GiB", "1.27 GiB"), setting="max-gs-num")
+    told("parts_take_turns", "too-big", "less-weights", "pipe.enable_model_cpu_offload() is on, the GPU is a T4\n" + full("90.00 MiB", "14.74 GiB", "12.12 MiB", "14.73 GiB", "14.30 GiB", "4.05 MiB"), setting="enable_sequential_cpu_offload")
+    told("many_trained", "too-big", "fewer-parameters", 'O^O/ \\_/ \\    Batch size per device = 1 | Gradient accumulation steps = 8\n "-____-"     Trainable parameters = 1,361,753,856 of 5,661,833,328 (24.05% trained)\n' + full("1.25 GiB", "14.74 GiB", "720.12 MiB", "14.03 GiB", "13.70 GiB", "94.05 MiB"), setting="embed_tokens")
+    told("expandable_already", "too-big", "shrink", full("250.00 MiB", "79.26 GiB", "104.75 MiB", "79.14 GiB", "74.77 GiB", "3.87 GiB") + "\n\nexpandable_segments was already True in this run")
+
+
+def words_of_others():
+    """The same for engines, libraries and the host."""
+    xla = "    Buffer 15:\n        Size: 506.25MiB\n        XLA Label: custom-call\n        Shape: f32[1,64,1080,1920]\n\njaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED"
+    told("xla_without_numbers", "too-big", "shrink", xla)
+    trial = "CUDA out of memory at the start\n\n(VllmWorkerProcess pid=77) WARNING 08-04 16:54:49 [profiling.py:247] The sequence length used for profiling is too short to hold the multi-modal embeddings in the worst case (180224 tokens in total, out of which {'image': 163840, 'video': 16384} are reserved)\n(VllmWorkerProcess pid=78) ERROR 08-04 16:54:59 [multiproc_worker_utils.py:238] Exception in worker VllmWorkerProcess while processing method determine_num_available_blocks."
+    told("vllm_trial_without_numbers", "too-big", "fewer-items", trial, setting="--limit-mm-per-prompt")
+    told("sglang_weights_cut", "kv-cache", "raise-share", "Load weight end. quant=fp8, fmt=e4m3, avail mem=12.25 GB, mem usage=125.65 GB.\nValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.88.", setting="0.92")
+    gpu = "UserWarning: The installed version of bitsandbytes was compiled without GPU support. 8-bit optimizers, 8-bit multiplication, and GPU quantization are unavailable.\nValueError:\n    Some modules are dispatched on the CPU or the disk. Make sure you have enough GPU RAM to fit\n    the quantized model."
+    told("library_without_gpu", "not-memory", "install-gpu-build", gpu)
+    client = '  File "a.py", line 21, in <module>\n    reply = client.generate(prompt)\n  File "/home/u/lib/python3.8/site-packages/text_generation/client.py", line 153, in generate\n    raise parse_error(resp.status_code, payload)\ntext_generation.errors.GenerationError: Request failed during generation: Server error: '
+    told("tgi_request_fails", "too-big", "lower-share", client + full("42.00 MiB", "39.39 GiB", "31.94 MiB", "39.23 GiB", "37.21 GiB", "44.10 MiB")[len("torch.OutOfMemoryError: ") :], setting="--cuda-memory-fraction")
+    told("trtllm_large_batch", "engine-share", "fewer-sequences", "trtllm-build --max_batch_size 192 --max_input_len 2048\n[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory (/code/tensorrt_llm/cpp/tensorrt_llm/runtime/tllmBuffers.h:112)")
+    told("ollama_far_too_large", "host-memory", "smaller-model", "Error: model requires more system memory (164.8 GiB) than is available (13.4 GiB)", needed=printed("164.8 GiB"))
+    told("killed_while_loading", "host-memory", "load-in-parts", "Loading the model...\n[Sun Mar 24 23:54:53 2024] Out of memory: Killed process 6154 (python) total-vm:18109076kB, anon-rss:14095848kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:29036kB oom_score_adj:0", pid=6154, raw_kb=14095848)
+
+
 def of_families():
     """All of them."""
+    words_around()
+    words_of_others()
     loading()
     growing()
     shares()

@@ -168,8 +168,12 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let of_untold = (situation.held_bytes.unwrap_or(0) / 2).min(situation.capacity_bytes.unwrap_or(0) / 6);
         let least = if is_untold { usual.max(of_untold) } else { usual };
         // Nor does a process that has no more than a context explain much.
+        // Weights that are still to come need more than a few contexts of others would release.
+        let is_of_weights = situation.purpose == Some(Purpose::Load)
+            && situation.held_bytes > situation.capacity_bytes.map(|capacity| capacity / 4 * 3);
         let is_cause = |&(bytes, cause): &(u64, Cause)| {
-            brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
+            let is_enough = !is_of_weights || bytes > situation.held_bytes.unwrap_or(0) / 2;
+            is_enough && brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
         };
         causes.extend(whose.into_iter().filter(is_cause).map(|(_, cause)| cause));
     }
@@ -396,6 +400,9 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 Some(Purpose::Load) => {
                     "the model does not fit: the GPU was full while its weights were loaded, so others were to follow when it"
                 }
+                Some(Purpose::Parts) => {
+                    "one part of the pipeline alone fills the GPU, although the parts take turns on it: the program"
+                }
                 Some(Purpose::Grow) => {
                     "memory grows with the elements that the program adds while it trains, until there is no more: it"
                 }
@@ -532,6 +539,11 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
         let share = ratio(unallocated, held);
         if situation.has_expandable_segments {
             notes.push("the program already follows PyTorch's fragmentation hint".to_owned());
+        } else if cause == Cause::NeverFits {
+            notes.push(
+                "PyTorch's fragmentation hint does not apply: the request is larger than the GPU, with or without gaps"
+                    .to_owned(),
+            );
         } else if let Some((unallocated, missing)) = nearly_enough(situation) {
             notes.push(format!(
                 "PyTorch's fragmentation hint helps, but is not enough alone: {} of the {} that are missing is reserved but \

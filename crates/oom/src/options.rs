@@ -74,6 +74,7 @@ impl Named {
             Some(Purpose::Evaluate) => "evaluate",
             Some(Purpose::Grow) => "grow",
             Some(Purpose::Data) => "data",
+            Some(Purpose::Parts) => "parts",
             Some(Purpose::Gather | Purpose::Calibrate) => return Vec::new(),
             Some(Purpose::Generate | Purpose::Collect) | None => "step",
         };
@@ -118,8 +119,8 @@ mod tests {
                     assert_eq!(line.matches('|').count(), 4, "{line}");
                     let works = line.split('|').next().unwrap();
                     let known = [
-                        "decode", "load", "step", "grow", "data", "logits", "optimize", "evaluate", "host", "numbers",
-                        "request",
+                        "decode", "load", "step", "grow", "data", "parts", "logits", "optimize", "evaluate", "host",
+                        "numbers", "request",
                     ];
                     assert!(works.trim().split(',').all(|work| known.contains(&work)), "{line}");
                 }

@@ -262,7 +262,7 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
                 "leave more of the GPU outside the KV cache",
                 "if it fails while it serves, requests need more than the warm-up did",
             )
-            .with("--cuda-memory-fraction 0.9"),
+            .with("--cuda-memory-fraction 0.9, a lower --max-batch-total-tokens"),
         ],
         Some("llama.cpp" | "ollama") => vec![Step::new(
             "shorter-context",

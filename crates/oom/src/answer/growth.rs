@@ -26,7 +26,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             Step::new(
                 "record",
                 "record a few iterations: the snapshot shows which lines keep memory from one iteration to the next",
-                "figures show that memory grows, and not of what",
+                "figures show that memory grows, and not whose",
             )
             .with("highwater run train.py; then `highwater report` with the file that it writes"),
         );
@@ -95,18 +95,18 @@ fn keep_less(growth: &Growth) -> Step {
     match growth.of {
         Figure::Count => Step::new(
             "bound-growth",
-            "bound what the program adds while it runs: its number, or the memory of each",
+            "bound the elements that the program adds while it runs: their number, or the memory of each",
             "memory grows with it, so a smaller batch only delays the failure",
         ),
         _ if growth.is_of_host() => Step::new(
             "bound-growth",
-            "find what the host keeps from step to step: lists of results, caches, workers that touch shared objects",
+            "find the objects that the host keeps from step to step: lists of results, caches, workers that touch shared objects",
             "keep results on disk, bound caches, and hold data sets in arrays rather than in lists of Python objects",
         )
         .with("DataLoader(persistent_workers=False), np.array instead of list, del and gc.collect()"),
         _ => Step::new(
             "bound-growth",
-            "find what is kept from step to step, and keep less of it: losses and outputs with their graph, lists, caches, replay buffers",
+            "find the tensors that the program keeps from step to step, and keep fewer: losses and outputs with their graph, lists, caches, replay buffers",
             "memory grows with each step, so a smaller batch only delays the failure",
         )
         .with("total += loss.item(); outputs.append(out.detach().cpu())"),

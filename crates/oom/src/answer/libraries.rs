@@ -8,9 +8,10 @@ use super::{because, frameworks, general, llama, not_memory, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
+use crate::less::{WITHOUT_NUMBERS, less};
 use crate::log::{Event, Found, Purpose, Side};
 use crate::program::Program;
-use crate::steps::{Step, WITHOUT_NUMBERS, less};
+use crate::steps::Step;
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -40,9 +41,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
+        "dispatched" if found.surroundings.lacks_gpu_build => not_memory::without_gpu_build(),
         "dispatched" => dispatched(),
         "set-up" | "general-set-up" => set_up(event.origin),
-        "nvml-assert" => nvml_assert(),
+        "nvml-assert" => nvml_assert(found),
         "memory-saver" => return Some(memory_saver(found)),
         "runtime" => runtime(event, found),
         _ => return None,
@@ -579,9 +581,14 @@ pub(super) fn set_up(by: &str) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The allocator was out of memory, and could not ask NVML for its message.
-fn nvml_assert() -> (Diagnosis, Vec<Step>) {
-    let text = "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
-                slice, a Jetson, a container without NVML): the numbers are lost";
+fn nvml_assert(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let slice = found.surroundings.slice_gb.map_or_else(String::new, |gigabytes| {
+        format!("; the slice of the GPU that the log names has {gigabytes} GB, whatever the whole GPU has")
+    });
+    let text = format!(
+        "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
+         slice, a Jetson, a container without NVML): the numbers are lost{slice}"
+    );
     let newer = Step::new("record", "use a newer torch, whose message does not need NVML", "it then has the numbers");
     (because(Cause::TooBig, text), vec![shrink(), newer])
 }

@@ -1,5 +1,6 @@
 //! The answer to a log: what failed, why, and what to change, from everything that was found in it.
 
+mod added;
 mod engines;
 mod flags;
 mod frameworks;
@@ -13,6 +14,7 @@ mod other_engines;
 mod sglang;
 mod shape;
 mod summary;
+mod tensorflow;
 mod tensorrt;
 mod tgi;
 mod vllm;
@@ -23,10 +25,15 @@ use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
 use super::engine::EngineLog;
+use super::less::{WITHOUT_NUMBERS, less};
 use super::log::{AskedAt, Event, Found, Purpose, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, WITHOUT_NUMBERS, larger_page_file, less, record_a_snapshot, sort, steps};
+use super::steps::{Step, larger_page_file, record_a_snapshot, sort, steps};
+use added::{
+    flat_buffers, fused_attention, in_chunks, many_trained, of_one_sample, restart_kernel, restore_on_host, restored,
+    shard, state_on_host,
+};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +61,6 @@ pub struct Answer {
 
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
-
-/// A buffer for all parameters is more than this part of a GPU, or it does not matter.
-const FLAT_PART: u64 = 8;
-/// Printed amounts, and a few small tensors beside such buffers, are off by this part at most.
-const FLAT_ERROR: u64 = 500;
-/// Weights and averages in 16 and 32 bits are no more buffers of one size.
-const MOST_BUFFERS: u64 = 8;
 
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
@@ -122,6 +122,12 @@ pub fn answer(found: &Found) -> Option<Answer> {
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
+    if matches!(diagnosis.cause, Cause::TooBig | Cause::Unknown)
+        && ENGINES.iter().all(|engine| !event.id.starts_with(engine))
+    {
+        of_one_sample(&mut steps, found);
+        diagnosis.notes.extend(many_trained(&mut steps, found));
+    }
     let is_of_ollama = ["llama-", "ollama-"].iter().any(|engine| event.id.starts_with(engine));
     if let Some(variable) = found.events.iter().find(|other| other.id == "variable" && is_of_ollama) {
         // What the user wanted to set is not set.
@@ -175,6 +181,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
         diagnosis.notes.extend(summary::note(group.message.device, found));
         diagnosis.notes.extend(several_ranks(found));
+        if situation.engine.is_none() {
+            of_one_sample(&mut steps, found);
+            diagnosis.notes.extend(many_trained(&mut steps, found));
+        }
         if let Some(times) = flat_buffers(&situation).filter(|_| group.asked.is_backward()) {
             diagnosis.notes.push(format!(
                 "PyTorch holds {times} times the request in tensors, to the last digits: most likely weights and optimizer state in flat \
@@ -236,6 +246,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             // One request of that size holds all scores of an attention, or a whole batch of images: no share of the GPU brings it.
             steps.sort_by_key(|step| step.id != "fewer-batched-tokens");
         }
+        if engine == "tgi" && found.groups.first().is_some_and(|group| group.asked.of_client) {
+            // The warm-up went well, and a request failed.
+            steps.sort_by_key(|step| step.id != "lower-share");
+        }
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
     } else {
@@ -265,6 +279,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if matches!(diagnosis.cause, Cause::TooBig | Cause::OutsidePyTorch | Cause::Fragmentation | Cause::Unknown)
             {
                 steps.insert(0, restore_on_host());
+            }
+            if diagnosis.cause == Cause::Unknown {
+                diagnosis.cause = Cause::OutsidePyTorch;
+                diagnosis.text = restored(&situation);
             }
         }
         if found.groups.first().is_some_and(|group| group.asked.holds_logits()) {
@@ -330,91 +348,12 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
 }
 
-/// How many times a large request all tensors are, where that is a whole number: a program whose other tensors are small beside buffers
-/// for all parameters.
-fn flat_buffers(situation: &Situation) -> Option<u64> {
-    let (tried, allocated) = (situation.tried_bytes?, situation.allocated_bytes?);
-    let is_large = situation.capacity_bytes.is_some_and(|capacity| tried > capacity / FLAT_PART);
-    let times = (allocated + tried / 2) / tried.max(1);
-    let is_whole = allocated.abs_diff(times.saturating_mul(tried)) <= allocated / FLAT_ERROR;
-    (is_large && (2..=MOST_BUFFERS).contains(&times) && is_whole && situation.engine.is_none()).then_some(times)
-}
-
-/// The state of training need not be whole on each GPU.
-fn shard() -> Step {
-    Step::new(
-        "shard-state",
-        "give each rank a part of the gradients, the weights and the optimizer's state, or train fewer parameters",
-        "a buffer for all parameters is as large with any batch",
-    )
-    .with("ZeRO-2 or ZeRO-3 (DeepSpeed), FSDP with FULL_SHARD, CPU offload of the optimizer, LoRA")
-}
-
-/// A checkpoint need not be gathered on the GPU.
-fn state_on_host() -> Step {
-    Step::new(
-        "offload-state",
-        "gather the checkpoint in the host's memory, on one rank or in shards",
-        "the traceback builds a state dict, whose full tensors need memory beside the model",
-    )
-    .with(
-        "FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True), or \
-         torch.distributed.checkpoint",
-    )
-}
-
-/// Attention whose scores are never whole.
-fn fused_attention(situation: &Situation) -> Step {
-    let step = Step::new(
-        "fused-attention",
-        "use an attention kernel that never holds all scores, and check that this GPU, data type and mask allow it",
-        "without one, PyTorch multiplies all queries by all keys: memory grows with the square of the tokens",
-    );
-    step.with(match situation.backend {
-        Some("NPU") => "torch_npu.npu_fusion_attention",
-        Some("XPU" | "MPS") => "attention in slices, such as pipe.enable_attention_slicing()",
-        _ => "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) fails with the reason where it cannot; or xformers, flash-attn",
-    })
-}
-
-/// What a notebook's process holds, it holds until its end.
-fn restart_kernel() -> Step {
-    Step::new(
-        "restart-kernel",
-        "restart this notebook's kernel, and shut down those of other notebooks on the GPU",
-        "each keeps its models and tensors, and after an error those of the failed cell, until it ends; a closed tab ends nothing",
-    )
-}
-
-/// A checkpoint remembers the GPU that it was saved from.
-fn restore_on_host() -> Step {
-    Step::new(
-        "map-location",
-        "load the checkpoint to the host's memory, and move the model to the GPU that it is for",
-        "the checkpoint's tensors are copies beside the model's own; `torch.load` without `map_location` puts each on the GPU that it was saved \
-         from, whatever device the program uses",
-    )
-    .with("torch.load(path, map_location=\"cpu\"), load_file(path, device=\"cpu\")")
-}
-
-/// Not all logits at once.
-fn in_chunks(tried_bytes: Option<u64>) -> Step {
-    let step = Step::new(
-        "chunk-logits",
-        "compute the loss, the log-probabilities or the entropy in chunks of tokens, or with a fused kernel",
-        "this line allocates a number for each token and vocabulary entry; in chunks, only one chunk exists at a \
-         time",
-    )
-    .with("use_liger_kernel=True (transformers, TRL), loss_type=\"chunked_nll\" (TRL), entropy_from_logits_with_chunking=True (verl)");
-    match tried_bytes {
-        Some(tried) => step.brings(tried, None),
-        None => step,
-    }
-}
-
 /// The lines that asked for the memory, in a sentence.
 fn asked(at: &AskedAt) -> Option<String> {
     let innermost = at.innermost.as_ref().filter(|frame| !frame.source.starts_with("raise "))?;
+    if at.of_client {
+        return None;
+    }
     let place = |frame: &TracebackFrame| {
         // A box around a traceback may be cut.
         if frame.file.is_empty() && frame.line == 0 {

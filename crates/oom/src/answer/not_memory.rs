@@ -191,6 +191,19 @@ fn invalid_mapping(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::NotMemory, text), vec![off.with(format!("unset {VARIABLE}"))])
 }
 
+/// A library without code for the GPU, beside which nothing is put there.
+pub(super) fn without_gpu_build() -> (Diagnosis, Vec<Step>) {
+    let text = "a library was installed without its code for the GPU, so that layers go to the CPU, which this quantisation does not allow: the \
+                log warns of it before; the GPU is not full";
+    let install = Step::new(
+        "install-gpu-build",
+        "install builds of torch and bitsandbytes that have code for this GPU, and check that torch sees it",
+        "a model that is placed on the GPU as a whole then needs no other setting",
+    )
+    .with("python -c \"import torch; print(torch.cuda.is_available())\"; pip install -U bitsandbytes");
+    (because(Cause::NotMemory, text), vec![install])
+}
+
 /// A negative or overflowed size.
 fn bad_size(event: &Event) -> (Diagnosis, Vec<Step>) {
     let dimension = event.number("dimension").map_or_else(String::new, |dimension| format!(" (−{dimension})"));

@@ -88,9 +88,9 @@ fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     // A little of the pool is kept back for the answer.
     let is_pool = printed.kv_tokens.zip(fits).map(|(pool, fits)| fits + 64 >= pool);
     let which = match is_pool {
-        Some(true) => "what the KV cache's pool holds",
+        Some(true) => "the tokens that the KV cache's pool holds",
         Some(false) => "the context length, for the KV cache's pool is larger",
-        None => "what the KV cache's pool holds, or the context length if that is smaller",
+        None => "the tokens that the KV cache's pool holds, or the context length if that is smaller",
     };
     let of_pool = is_pool != Some(false);
     let text = format!(
@@ -113,7 +113,10 @@ fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 fn pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let printed = log.printed();
+    let mut printed = log.printed();
+    // The line after the weights tells both where the one before them is missing.
+    let before = printed.weights_bytes.zip(printed.free_after_weights_bytes).map(|(weights, after)| weights + after);
+    printed.free_before_bytes = printed.free_before_bytes.or(before);
     let now = event.decimal("fraction").or(log.mem_fraction_static);
     let of = now.map_or_else(String::new, |now| format!(" (`mem_fraction_static` {})", share(now)));
     let room = match (printed.free_before_bytes, printed.weights_bytes, now) {

@@ -344,6 +344,25 @@ pub(super) fn trial(situation: &Situation) -> String {
     )
 }
 
+/// The same where PyTorch's numbers are missing.
+pub(super) fn trial_without_numbers(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let tokens = found.surroundings.multimodal_tokens;
+    let tokens = tokens.map_or_else(String::new, |tokens| format!(" ({tokens} tokens)"));
+    let items = if found.surroundings.has_multimodal_items {
+        format!(", with as many and as large images and videos as a request may have{tokens}")
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "the GPU had no memory for vLLM's trial at its start, which computes the largest batch{items}, before there is a KV cache: no request was \
+         served yet, and no share of the GPU helps"
+    );
+    let mut steps = smaller_trial(log, None, found.surroundings.has_multimodal_items);
+    // The log speaks of their tokens.
+    steps.sort_by_key(|step| step.id != "fewer-items");
+    (because(Cause::TooBig, text), steps)
+}
+
 /// What makes the largest batch smaller.
 pub(super) fn smaller_trial(log: &EngineLog, missing: Option<u64>, has_items: bool) -> Vec<Step> {
     let printed = log.printed();
@@ -352,7 +371,7 @@ pub(super) fn smaller_trial(log: &EngineLog, missing: Option<u64>, has_items: bo
         "allow fewer or smaller images and videos in a request: the trial encodes as many as a request may have",
         "each takes the encoder's activations and its own tokens",
     )
-    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'");
+    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}', --mm-processor-kwargs '{\"max_pixels\": 602112}'");
     let items = has_items.then_some(items);
     let rest = [super::flags::batched_tokens(log), less_weights(log, &printed, missing)];
     [fewer_sequences(log, &printed, missing)].into_iter().chain(items).chain(rest).collect()

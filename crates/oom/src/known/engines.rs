@@ -159,6 +159,11 @@ pub(super) const ROWS: &[Row] = &[
         "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction:f}. Raise --mem-fraction-static above \
          {least:f}",
     ),
+    row(
+        "sglang-pool",
+        "SGLang 0.5.20 or newer",
+        "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction:f}",
+    ),
     row("sglang-pool", "SGLang 0.4 or newer", "is larger than the profiled value -{missing_tokens:n}"),
     row(
         "sglang-state",

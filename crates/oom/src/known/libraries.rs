@@ -124,6 +124,10 @@ pub(super) const ROWS: &[Row] = &[
     row("xla", "JAX and TensorFlow (XLA)", "memory while trying to allocate {size:b}"),
     row("xla", "JAX", "RESOURCE_EXHAUSTED: Out of memory allocating {raw:n} bytes"),
     row("xla", "JAX", "RESOURCE_EXHAUSTED: Out of memory"),
+    row("xla-bare", "JAX", "XlaRuntimeError: RESOURCE_EXHAUSTED{$}"),
+    row("xla-bare", "JAX", "XlaRuntimeError: RESOURCE_EXHAUSTED: {$}"),
+    row("xla-bare", "JAX", "JaxRuntimeError: RESOURCE_EXHAUSTED{$}"),
+    row("xla-bare", "JAX", "JaxRuntimeError: RESOURCE_EXHAUSTED: {$}"),
     row("xla", "JAX (XLA)", "Failed to allocate {raw:n} bytes for new constant"),
     row("xla", "JAX (XLA)", "RESOURCE_EXHAUSTED: Failed to allocate {raw:n} bytes"),
     row(

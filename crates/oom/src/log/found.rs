@@ -3,8 +3,9 @@
 use super::dimensions::Dimensions;
 use super::event::Event;
 use super::growth::Growth;
+use super::purpose::Purpose;
 use super::summary::MemorySummary;
-use super::trace::{AskedAt, Purpose};
+use super::trace::AskedAt;
 use crate::engine::EngineLog;
 use crate::message::{Message, Process};
 use crate::options::Named;
@@ -55,6 +56,18 @@ pub struct Surroundings {
     pub names_tensorflow: bool,
     /// It has words of JAX.
     pub names_jax: bool,
+    /// A library in it was built without code for the GPU.
+    pub lacks_gpu_build: bool,
+    /// It moves the parts of a pipeline to the GPU one after the other.
+    pub offloads_parts: bool,
+    /// The line in which it last began to load a model, from 1 on.
+    pub loading_line: u64,
+    /// How many buffers of a compiled program it lists, and the largest.
+    pub largest_buffer: Option<(u32, u64)>,
+    /// The slice of a GPU that it names, in GB.
+    pub slice_gb: Option<u32>,
+    /// Parameters that are trained, and all of them, where adapters are meant.
+    pub trained: Option<(u64, u64)>,
     /// It turns JAX's preallocation off.
     pub is_without_preallocation: bool,
     /// It is of Ollama, which runs llama.cpp with settings of its own.
@@ -75,6 +88,8 @@ pub struct Surroundings {
     pub profiles: bool,
     /// It speaks of items of images, video or sound for the trial.
     pub has_multimodal_items: bool,
+    /// The tokens of those items, where vLLM prints them.
+    pub multimodal_tokens: Option<u32>,
     /// What XLA's compiler says of the largest program that does not fit.
     pub compiled: Option<Compiled>,
     /// The limit on the host's memory of its job or container.
@@ -106,6 +121,9 @@ impl Surroundings {
     /// The work that failed: as the traceback tells, or else what the log speaks of alone.
     pub(crate) fn work(&self, asked: Option<Purpose>) -> Option<Purpose> {
         match asked {
+            None | Some(Purpose::Generate | Purpose::Load) if self.offloads_parts && !self.decodes => {
+                Some(Purpose::Parts)
+            }
             None | Some(Purpose::Generate) if self.decodes && !self.samples => Some(Purpose::Decode),
             asked => asked,
         }

@@ -6,8 +6,21 @@ use super::Surroundings;
 use super::table::Seen;
 
 /// Bytes that a line must hold to be looked at here.
-pub(super) const ANCHORS: [&str; 8] =
-    ["imits:", "equests:", "memory:", "memory\":", "--mem", "mem_limit", "mem_mb=", "emory Limit"];
+pub(super) const ANCHORS: [&str; 11] = [
+    "imits:",
+    "equests:",
+    "memory:",
+    "memory\":",
+    "--mem",
+    "mem_limit",
+    "mem_mb=",
+    "emory Limit",
+    PROSE[0],
+    PROSE[1],
+    PROSE[2],
+];
+/// How people tell a limit.
+const PROSE: [&str; 3] = ["emory was changed to ", "emory limit of ", "emory is limited to "];
 /// Lines from `Limits:` to its memory: processors, devices and storage may stand between them.
 const NEAR_LINES: u64 = 8;
 
@@ -46,7 +59,12 @@ impl LimitReader {
             let text = words.has("emory Limit").then(|| after(line, &[b"emory Limit:", b"emory Limit**:"]));
             quantity(text.flatten()?, true)
         };
-        let found = of_pod.or_else(of_report).or_else(|| of_command().and_then(|text| quantity(text, false)));
+        let of_prose = || {
+            let text = words.has_any(&PROSE).then(|| after(line, &PROSE.map(str::as_bytes)));
+            quantity(text.flatten()?, true)
+        };
+        let found =
+            of_pod.or_else(of_report).or_else(of_prose).or_else(|| of_command().and_then(|text| quantity(text, false)));
         if let Some(bytes) = found.filter(|_| !self.is_ambiguous) {
             self.is_ambiguous = surroundings.memory_limit_bytes.is_some_and(|known| known != bytes);
             surroundings.memory_limit_bytes = (!self.is_ambiguous).then_some(bytes);

@@ -12,6 +12,7 @@ mod growth;
 mod limits;
 mod line;
 mod origin;
+mod purpose;
 mod summary;
 mod table;
 mod trace;
@@ -30,11 +31,12 @@ use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
+pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
 use table::{Hit, Seen, TableReader, before_anchor};
-pub use trace::{AskedAt, Purpose, Side, TracebackFrame};
+pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
 use super::grammar::{self, Sentence};
@@ -567,7 +569,7 @@ impl LogReader {
         }
         let rank = rank.or(context.map(|(rank, _)| rank));
         let mut asked = self.trace.take(&of_line.key);
-        asked.purpose = asked.purpose.or_else(|| trace::purpose(&String::from_utf8_lossy(before)));
+        asked.purpose = asked.purpose.or_else(|| purpose::purpose(&String::from_utf8_lossy(before)));
         asked.side = asked.side.or_else(|| engine_in(before).or_else(|| engine_in(&of_line.key)).map(Side::Engine));
         let (begun, line) = (Begun::Message(Box::new(reader)), self.found.lines + 1);
         let open = Open { begun, rank, line, lines: 1, asked, sentence: self.sentence.take() };
@@ -666,6 +668,13 @@ impl LogReader {
         let of_rank = groups.iter().find(|group| group.message.rank.is_some() && group.asked.purpose.is_some());
         let lent = of_rank.map(|group| (group.asked.purpose, group.asked.side));
         let lent = lent.or_else(|| self.trace.rest().map(|asked| (asked.purpose, asked.side)));
+        if let [group] = &mut groups[..]
+            && group.asked.innermost.is_none()
+            && let Some(asked) = self.trace.only(group.line)
+        {
+            group.asked = asked;
+            return;
+        }
         let Some((purpose, side)) = lent else { return };
         for group in groups.iter_mut().filter(|group| lacks(group)) {
             group.asked.purpose = group.asked.purpose.or(purpose);
