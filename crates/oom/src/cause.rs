@@ -83,7 +83,7 @@ impl Cause {
             Self::OtherProcess => "other processes hold memory of the GPU",
             Self::Leftover => "an earlier run in this process still holds memory",
             Self::OutsidePyTorch => "memory outside PyTorch filled the GPU",
-            Self::Limit => "a per-process memory limit refused it",
+            Self::Limit => "a configured limit refused it",
             Self::NeverFits => "no GPU of this size can serve it",
             Self::PrivatePools => "private pools hold the free memory",
             Self::Reserve => "the reserve for expandable segments is too small",

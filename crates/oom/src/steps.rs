@@ -19,8 +19,11 @@ const NAMED: usize = 4;
 /// No computer has so much memory.
 pub(super) const NO_MEMORY_BYTES: u64 = 1 << 44;
 
+/// Less free than this part of a GPU is nearly nothing.
+const NEARLY_FULL_PART: u64 = 32;
+
 /// The steps against fragmentation.
-const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
+pub(super) const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +89,11 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         steps[..=at].rotate_right(1);
     }
     if diagnosis.cause == Cause::Refused {
-        // Enough was free, so memory that others release changes nothing.
-        steps.sort_by_key(|step| step.id != "look-at-device");
+        // Enough was free, so memory that others release changes nothing, unless hardly anything was.
+        let is_nearly_full =
+            situation.free_bytes.zip(situation.capacity_bytes).is_some_and(|(free, all)| free < all / NEARLY_FULL_PART);
+        let first = if is_nearly_full { "free-outside" } else { "look-at-device" };
+        steps.sort_by_key(|step| (step.id != first, step.id != "look-at-device"));
     }
     let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
     if exceeds_watermark(situation) && own.is_empty() {

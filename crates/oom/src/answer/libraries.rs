@@ -87,8 +87,15 @@ pub(super) fn asked(event: &Event) -> String {
 }
 
 fn asynchronous(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let text = "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: the model and its activations need more \
-                    than the GPU has free; only the first line of the error is here, without its numbers";
+    let need = if event.asked.loads() {
+        "a model that is loaded needs more than the GPU has free"
+    } else {
+        "the model and its activations need more than the GPU has free"
+    };
+    let text = format!(
+        "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: {need}; only the first line of the error is here, without its \
+         numbers"
+    );
     let mut steps = found.surroundings.own_steps(event.asked.purpose);
     if let Some(named) = found.surroundings.named.filter(|_| !steps.is_empty()) {
         steps.extend(named.of("numbers"));

@@ -29,7 +29,7 @@ use super::less::{WITHOUT_NUMBERS, less};
 use super::log::{AskedAt, Event, Found, Purpose, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, larger_page_file, record_a_snapshot, sort, steps};
+use super::steps::{FRAGMENTATION, Step, larger_page_file, record_a_snapshot, sort, steps};
 use added::{
     flat_buffers, fused_attention, in_chunks, many_trained, of_one_sample, restart_kernel, restore_on_host, restored,
     shard, state_on_host,
@@ -235,6 +235,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         if is_trial {
             // The batch is a setting, the model is what is to be served.
             steps.sort_by_key(|step| step.id == "less-weights");
+            if vllm::leaves_no_cache(&situation, &log) {
+                steps.sort_by_key(|step| FRAGMENTATION.contains(&step.id));
+            }
         }
         if diagnosis.cause == Cause::EngineShare {
             steps.sort_by_key(|step| step.id != "lower-share");

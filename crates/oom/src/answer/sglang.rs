@@ -41,7 +41,12 @@ const FAR_APART: u64 = 30_000;
 fn is_between(found: &Found) -> bool {
     let has = |id: &str| found.events.iter().any(|event| event.id == id);
     let is_full = |group: &Group| group.message.free_bytes < group.message.tried_bytes && !group.asked.loads();
-    has("sglang-pool") && (has("sglang-graphs") || found.groups.iter().any(is_full))
+    // A person names both shares, and the failure with one of them.
+    let is_told = || {
+        let shares = found.engine.as_ref().map_or(0, |log| log.shares_tried.len());
+        shares > 1 && found.mention.as_ref().is_some_and(|mention| mention.text.contains("out of memory"))
+    };
+    has("sglang-pool") && (has("sglang-graphs") || found.groups.iter().any(is_full) || is_told())
 }
 
 /// One share is too small, and another too large.

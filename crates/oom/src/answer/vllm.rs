@@ -5,7 +5,8 @@ use highwater_units::size;
 use super::because;
 use super::engines::{end_others, load, missing_of_message};
 use super::flags::{
-    fewer_sequences, less_weights, lower_share, raise_share, share, smaller_cache_type, times, total, without_graphs,
+    VLLM_SHARE, fewer_sequences, less_weights, lower_share, raise_share, share, smaller_cache_type, times, total,
+    without_graphs,
 };
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
@@ -331,6 +332,14 @@ pub(super) fn is_trial(log: &EngineLog, found: &Found) -> bool {
     let printed = log.printed();
     let has_pool = printed.kv_cache_bytes.is_some() || printed.kv_tokens.is_some() || printed.gpu_blocks.is_some();
     log.engine == Some("vllm") && found.surroundings.profiles && !has_pool
+}
+
+/// Whether weights and activations of the trial are more than the engine's share: without gaps they fit the GPU, and no cache is left.
+pub(super) fn leaves_no_cache(situation: &Situation, log: &EngineLog) -> bool {
+    let share = log.utilization.unwrap_or(VLLM_SHARE);
+    let needed = situation.allocated_bytes.zip(situation.tried_bytes).map(|(held, tried)| held.saturating_add(tried));
+    let of = situation.capacity_bytes.map(|capacity| times(capacity, share.millionths, 1_000_000));
+    needed.zip(of).is_some_and(|(needed, of)| needed > of)
 }
 
 /// Why it failed.

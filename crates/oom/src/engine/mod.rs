@@ -12,6 +12,8 @@ use crate::known::{Decimal, Value, Values};
 const MAX_RANKS: usize = 1024;
 /// Shares of the GPU that are kept.
 const MAX_SHARES: usize = 16;
+/// Nobody gives an engine less than this part of a GPU, in millionths.
+const LEAST_SHARE: u64 = 300_000;
 /// Sleeps whose rest is kept.
 const MAX_SLEEPS: usize = 256;
 

@@ -6,7 +6,7 @@ use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
 use super::lines::{NAMES, Setting};
-use super::{EngineLog, MAX_SHARES};
+use super::{EngineLog, LEAST_SHARE, MAX_SHARES};
 use crate::known::{Decimal, text_of};
 
 /// The longest value.
@@ -26,6 +26,7 @@ impl EngineLog {
         for (setting, value) in SETTINGS.values(line) {
             self.set(setting, &value);
         }
+        self.take_spoken_shares(line);
         let has = |words: &[u8]| memmem::find(line, words).is_some();
         if let Some(at) = memmem::find(line, SERVE) {
             // The model stands behind the command, without a name.
@@ -69,6 +70,21 @@ impl EngineLog {
             if let Some(value) = words.next() {
                 self.set(setting, &text_of(&value[..value.len().min(VALUE_BYTES)]));
                 self.engine.get_or_insert("llama.cpp");
+            }
+        }
+    }
+
+    /// Takes the shares that a person names: "with `--mem-fraction-static` at 0.85 it fails, and at 0.84 ...".
+    fn take_spoken_shares(&mut self, line: &[u8]) {
+        let has = |words: &[u8]| memmem::find(line, words).is_some();
+        if !has(b"fraction-static") && !has(b"fraction_static") || has(b"erver_args") || has(b"ServerArgs") {
+            return;
+        }
+        let words = line.split(|byte| !byte.is_ascii_digit() && *byte != b'.');
+        for word in words.filter_map(|word| std::str::from_utf8(word).ok()?.trim_end_matches('.').strip_prefix("0.")) {
+            let share = Decimal::parse(&format!("0.{word}")).filter(|share| share.millionths >= LEAST_SHARE);
+            if self.shares_tried.len() < MAX_SHARES {
+                self.shares_tried.extend(share.filter(|share| !self.shares_tried.contains(share)));
             }
         }
     }

@@ -6,6 +6,7 @@
 mod broken;
 mod context;
 mod dimensions;
+mod dull;
 mod event;
 mod found;
 mod growth;
@@ -18,10 +19,10 @@ mod table;
 mod trace;
 
 use std::collections::hash_map::Entry;
-use std::sync::LazyLock;
 
 use broken::LastLine;
 pub use dimensions::Dimensions;
+use dull::{FINDERS, PASTED_LINES};
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Compiled, Found, Group, Mention, Surroundings};
@@ -35,7 +36,7 @@ pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{Hit, Seen, TableReader, before_anchor};
+use table::{Hit, Seen, TableReader};
 pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
@@ -66,18 +67,8 @@ const TRIED: &[u8] = b"Triedtoallocate";
 const CAPACITIES: [&[u8]; 2] = [b"hasatotalcapac", b"totalcapacity;"];
 /// What "out of memory" may be broken behind, at the end of a line.
 const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
-/// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
-const PASTED_LINES: u64 = 20_000;
 /// Lines are passed over in blocks of at most this size.
 const BLOCK_BYTES: usize = 64 << 10;
-/// And of at least this size, behind a block that had something.
-const SHORT_BLOCK_BYTES: usize = 1 << 10;
-/// A block without any of these has nothing that matters, but for bytes that are taken out first.
-static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
-    let words = NEEDLES.iter().chain(&DEVICES);
-    words.map(|word| memmem::Finder::new(*word)).collect()
-});
-
 /// PyTorch's message, cut before its first number.
 static CUT: Row = row("bare", "PyTorch", "");
 
@@ -180,55 +171,6 @@ impl LogReader {
                 return;
             }
         }
-    }
-
-    /// Reads the limits that lines name which are passed over.
-    fn limits_in(&mut self, dull: &[u8]) {
-        let words = std::mem::take(&mut self.limit_words);
-        let (mut number, mut end) = (self.found.lines, 0);
-        for at in words.iter().copied().filter(|&at| at < dull.len()) {
-            // A line may have several.
-            if at < end {
-                continue;
-            }
-            number += memchr::memchr_iter(b'\n', &dull[end..at]).count() as u64;
-            let begin = memchr::memrchr2(b'\n', b'\r', &dull[..at]).map_or(0, |break_| break_ + 1);
-            end = memchr::memchr2(b'\n', b'\r', &dull[at..]).map_or(dull.len(), |length| at + length);
-            let line = unquoted(&dull[begin..end]);
-            let line = without_emphasis(&line);
-            self.limits.read(&line, number + 1, &Seen::of(&line), &mut self.found.surroundings);
-        }
-        self.limit_words = words;
-        self.limit_words.clear();
-    }
-
-    /// The whole lines at the beginning of a piece in which nothing can be but a limit: most of a log.
-    fn dull_lines<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
-        if !self.open.is_empty()
-            || !self.line.is_empty()
-            || self.long.is_some()
-            || self.table.is_open()
-            || self.trace.is_open(self.found.lines + 1)
-            || self.found.lines < PASTED_LINES
-            || self.last.is_before(self.found.lines + 1)
-        {
-            return &[];
-        }
-        // Each search ends where the one before has found something, so that many short stretches cost no more than one long one.
-        // Blocks double while nothing is found in them, so a search never runs far beyond the bytes that can be skipped.
-        let block = &piece[..piece.len().min(self.block_bytes.max(SHORT_BLOCK_BYTES))];
-        #[cfg(test)]
-        {
-            self.work.searched_bytes += block.len() as u64;
-        }
-        let mut dull = block;
-        dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];
-        dull = &dull[..before_anchor(dull, &mut self.limit_words)];
-        for finder in FINDERS.iter() {
-            dull = &dull[..finder.find(dull).unwrap_or(dull.len())];
-        }
-        self.block_bytes = if dull.len() == block.len() { (block.len() * 2).min(BLOCK_BYTES) } else { 0 };
-        memchr::memrchr(b'\n', dull).map_or(&[], |end| &dull[..=end])
     }
 
     /// Reads the next line of a piece, or its rest if no line ends in it. Returns whether more is left.
@@ -663,6 +605,12 @@ impl LogReader {
 
     /// The ranks of a job run one program: where the traceback of one is cut away, that of another tells what it was doing.
     fn lend_purposes(&mut self) {
+        let is_bare = |event: &&mut Event| event.id == ASYNCHRONOUS && event.asked.innermost.is_none();
+        if self.found.groups.is_empty()
+            && let Some(event) = self.found.events.iter_mut().find(is_bare)
+        {
+            event.asked = self.trace.only(event.line).unwrap_or_default();
+        }
         let groups = &mut self.found.groups;
         let lacks = |group: &Group| group.message.rank.is_some() && group.asked.innermost.is_none();
         let of_rank = groups.iter().find(|group| group.message.rank.is_some() && group.asked.purpose.is_some());

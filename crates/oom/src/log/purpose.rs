@@ -76,6 +76,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "torch.load(",
             "load_file(",
             "load_model",
+            "load_diffusion_model",
             "_load_pretrained_model",
             "load_sub_model",
             "load_component",

@@ -13,6 +13,8 @@ use crate::known::text_of;
 const MAX_FRAMES: usize = 128;
 /// Its last ones, which do the work itself: a module passes a copy on to its parts.
 pub(super) const LAST_FRAMES: usize = 8;
+/// No terminal is so narrow that a shorter line is cut.
+const LEAST_WIDTH: usize = 60;
 /// Processes whose tracebacks may be open at once.
 const MAX_OPEN: usize = 256;
 /// The longest part of a frame that is kept.
@@ -20,12 +22,14 @@ const TEXT_BYTES: usize = 300;
 /// Bytes that a line of a frame holds.
 pub(super) const ANCHOR: &str = "File \"";
 /// Bytes that a line of a traceback in a box or of a notebook holds: a file, or the mark of its line.
-pub(super) const OTHER_ANCHORS: [&str; 22] = [
+pub(super) const OTHER_ANCHORS: [&str; 23] = [
     HEADING, "│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "-> 1", "-> 2", "-> 3", "-> 4", "-> 5", "-> 6", "-> 7",
-    "-> 8", "-> 9", "File ~", "File /", ".py in ", ALONE[0], ALONE[1], ALONE[2],
+    "-> 8", "-> 9", "File ~", "File /", ".py in ", ALONE[0], ALONE[1], ALONE[2], REPORT,
 ];
 /// How Python begins a traceback.
 const HEADING: &str = "Traceback (most recent call last)";
+/// And a report of `ComfyUI`.
+const REPORT: &str = "## Stack Trace";
 /// Words of lines that say enough without their frame, as where a text begins in the middle of a traceback.
 const ALONE: [&str; 3] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians"];
 pub(super) const ATTENTION: &str = "scaled_dot_product_attention(";
@@ -291,6 +295,8 @@ struct Trace {
     line: u64,
     /// The beginning of a file's name that a box breaks.
     broken: Vec<u8>,
+    /// A frame's line that a terminal may have cut at its width.
+    cut: Vec<u8>,
     /// An error that is not of memory ended it.
     is_of_another: bool,
     /// It has Python's own heading, so its last frame is the innermost.
@@ -302,7 +308,8 @@ struct Trace {
 impl TraceReader {
     /// Whether this line may be a frame's text: of a writer who says no more the text never comes.
     pub(super) fn is_open(&self, line: u64) -> bool {
-        let goes_on = |trace: &Trace| trace.before_source.is_some() || !trace.broken.is_empty();
+        let goes_on =
+            |trace: &Trace| trace.before_source.is_some() || !trace.broken.is_empty() || !trace.cut.is_empty();
         line <= self.until && self.open.values().any(goes_on)
     }
 
@@ -313,6 +320,24 @@ impl TraceReader {
 
     /// Takes a line of a writer.
     pub(super) fn read(&mut self, body: &[u8], key: &[u8], line: u64) {
+        let cut = self.open.get_mut(key).map(|trace| std::mem::take(&mut trace.cut)).unwrap_or_default();
+        if !cut.is_empty()
+            && let Some((before, whole)) =
+                frame(&[cut.as_slice(), body].concat()).filter(|(_, frame)| !frame.function.is_empty())
+            && let Some(trace) = self.open.get_mut(key)
+        {
+            // The part before the cut may have been a frame without its function.
+            let is_begun = trace.frames.last().is_some_and(|last| last.function.is_empty() && last.file == whole.file);
+            if is_begun {
+                trace.frames.pop();
+            }
+            if trace.frames.len() < MAX_FRAMES {
+                trace.frames.push(whole);
+            }
+            (trace.before_source, trace.line) = (Some(before), line);
+            self.until = line + PATIENCE_LINES;
+            return;
+        }
         if let Some((before, frame)) = frame(body) {
             self.has_seen_any = true;
             if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
@@ -322,10 +347,18 @@ impl TraceReader {
             if trace.frames.len() >= MAX_FRAMES {
                 trace.frames.remove(0);
             }
+            if frame.function.is_empty() && body.len() >= LEAST_WIDTH {
+                trace.cut = body[..body.len().min(TEXT_BYTES)].to_vec();
+            }
             trace.frames.push(frame);
             trace.before_source = Some(before);
             trace.line = line;
             self.until = line + PATIENCE_LINES;
+        } else if body.trim_ascii_start().starts_with(ANCHOR.as_bytes()) && body.len() >= LEAST_WIDTH {
+            if self.open.len() < MAX_OPEN || self.open.contains_key(key) {
+                self.open.entry(key.to_vec()).or_default().cut = body[..body.len().min(TEXT_BYTES)].to_vec();
+                self.until = line + PATIENCE_LINES;
+            }
         } else if let Some((number, text)) = marked(body) {
             let trace = self.open.entry(key.to_vec()).or_default();
             trace.line = line;
@@ -366,7 +399,7 @@ impl TraceReader {
         {
             trace.line = line;
             last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
-        } else if memmem::find(body, HEADING.as_bytes()).is_some() {
+        } else if [HEADING, REPORT].iter().any(|heading| memmem::find(body, heading.as_bytes()).is_some()) {
             if self.open.len() < MAX_OPEN || self.open.contains_key(key) {
                 let trace = self.open.entry(key.to_vec()).or_default();
                 trace.has_heading |= trace.frames.is_empty();
@@ -509,7 +542,8 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
     if !is_path {
         return None;
     }
-    let whole = [broken, text].concat();
+    let gap: &[u8] = if broken.ends_with(b" in") { b" " } else { b"" };
+    let whole = [broken, gap, text].concat();
     let whole = &whole[..whole.len().min(2 * TEXT_BYTES)];
     let Some(at) = memmem::find(whole, b" in ") else {
         let is_of_box = broken.is_empty() && body.trim_ascii_end().ends_with("│".as_bytes());
