@@ -153,8 +153,41 @@ def words_of_others():
     told("killed_while_loading", "host-memory", "load-in-parts", "Loading the model...\n[Sun Mar 24 23:54:53 2024] Out of memory: Killed process 6154 (python) total-vm:18109076kB, anon-rss:14095848kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:29036kB oom_score_adj:0", pid=6154, raw_kb=14095848)
 
 
+def reports():
+    """Reports and consoles that cut or turn a traceback."""
+    loader = (
+        "# ComfyUI Error Report\n## Error Details\n- **Node Type:** UNETLoader\n- **Exception Type:** torch.OutOfMemoryError\n- **Exception Message:** Allocation on device\n## Stack Trace\n"
+        '  File "C:\\ai\\ComfyUI\\execution.py", line 327, in execute\n    output_data, output_ui = get_output_data(obj, input_data_all)\n'
+        '  File "C:\\ai\\ComfyUI\\comfy\\sd.py", line 845, in load_diffusion_model_state_dict\n    model = model_config.get_model(new_sd, "")\n'
+        '  File "C:\\ai\\python\\Lib\\site-packages\\torch\\nn\\modules\\linear.py", line 105, in __init__\n    torch.empty((out_features, in_features), **factory_kwargs)\n'
+    )
+    told("report_of_loader", "unknown", "offload", loader, setting="--lowvram")
+    box = (
+        "│ /home/u/lib/python3.10/site-packages/transformers/modeling_utils.py:698 in        │\n│ _load_state_dict_into_meta_model                                                  │\n"
+        "│ ❱  698 │   │   │   set_module_tensor_to_device(model, param_name, param_device)     │\n"
+    )
+    told("box_breaks_function", "too-big", "less-weights", f"{box}OutOfMemoryError: {old('50.00 MiB', '23.68 GiB', '23.05 GiB', '40.88 MiB', '23.10 GiB')}")
+    console = (
+        'Exception in thread MemMon:\nTraceback (most recent call last):\n  File "D:\\apps\\stable-diffusion\\Forge_2024\\webui\\modules\\memmon.py", line 34, i\nn cuda_mem_get_info\n'
+        '    return torch.cuda.mem_get_info(index)\n  File "D:\\apps\\stable-diffusion\\Forge_2024\\system\\python\\lib\\site-packages\\torc\nh\\cuda\\memory.py", line 663, in mem_get_info\n'
+        "    return torch.cuda.cudart().cudaMemGetInfo(device)\nRuntimeError: CUDA error: out of memory"
+    )
+    told("console_cuts_frames", "outside-pytorch", "offload", console, setting="--always-low-vram")
+    spoken = "with --mem-fraction-static at 0.85 there is a CUDA out of memory error, and at 0.84 this:\n\nRuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
+    told("sglang_shares_told", "engine-share", "less-beside-pool", spoken, setting="--cuda-graph-max-bs")
+    trial = (
+        "INFO 05-23 09:31:24 [gpu_model_runner.py:1347] Model loading took 18.1450 GiB and 40.766484 seconds\nERROR 05-23 09:31:47 [core.py:396] Traceback (most recent call last):\n"
+        'ERROR 05-23 09:31:47 [core.py:396]   File "/home/u/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 1600, in profile_run\nERROR 05-23 09:31:47 [core.py:396]     hidden_states = self._dummy_run(self.max_num_tokens)\n'
+        'ERROR 05-23 09:31:47 [core.py:396]   File "/home/u/lib/python3.12/site-packages/vllm/model_executor/layers/activation.py", line 63, in forward_cuda\nERROR 05-23 09:31:47 [core.py:396]     out = torch.empty(output_shape, dtype=x.dtype, device=x.device)\n'
+        f"ERROR 05-23 09:31:47 [core.py:396] {full('2.32 GiB', '23.68 GiB', '1.99 GiB', '21.66 GiB', '20.05 GiB', '1.15 GiB')}"
+    )
+    told("vllm_trial_of_layers", "too-big", "fewer-batched-tokens", trial, setting="--max-num-batched-tokens")
+    told("refused_nearly_full", "refused", "free-outside", f"RuntimeError: {old('246.00 MiB', '31.75 GiB', '26.00 GiB', '460.38 MiB', '27.88 GiB')}")
+
+
 def of_families():
     """All of them."""
+    reports()
     words_around()
     words_of_others()
     loading()

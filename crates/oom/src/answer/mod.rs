@@ -235,6 +235,12 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         if is_trial {
             // The batch is a setting, the model is what is to be served.
             steps.sort_by_key(|step| step.id == "less-weights");
+            if found.groups.first().is_some_and(|group| group.asked.is_of_layer())
+                && !found.surroundings.has_multimodal_items
+            {
+                // The sampler's test with all sequences comes after the layers.
+                steps.sort_by_key(|step| step.id != "fewer-batched-tokens");
+            }
             if vllm::leaves_no_cache(&situation, &log) {
                 steps.sort_by_key(|step| FRAGMENTATION.contains(&step.id));
             }

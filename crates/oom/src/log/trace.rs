@@ -84,6 +84,9 @@ const LOOKS: [&str; 9] = [
     "ipc_collect",
 ];
 
+/// Files that only call what a user has put together.
+const DISPATCHERS: [&str; 2] = ["ComfyUI/execution.py", "ComfyUI\\execution.py"];
+
 /// Files of clients that report the error of a server.
 const CLIENTS: [&str; 8] = [
     "text_generation/client",
@@ -110,10 +113,18 @@ pub struct TracebackFrame {
 }
 
 impl TracebackFrame {
+    /// Whether it only calls the nodes of a graph.
+    fn dispatches(&self) -> bool {
+        DISPATCHERS.iter().any(|file| self.file.ends_with(file))
+    }
+
     /// Whether it is the user's own code, by where the file is.
     pub fn is_own(&self) -> bool {
         let is_of_python = STANDARD.iter().any(|file| self.file == *file);
-        !self.file.is_empty() && !is_of_python && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
+        !self.file.is_empty()
+            && !is_of_python
+            && !self.dispatches()
+            && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
     }
 }
 
@@ -220,6 +231,16 @@ impl AskedAt {
             DISTRIBUTES.iter().any(|words| frame.source.contains(words) || frame.function == *words)
                 || frame.function == "initialize" && frame.file.contains("deepspeed")
         })
+    }
+
+    /// Whether the innermost line is of a layer of a model, rather than of what samples from its logits.
+    pub(crate) fn is_of_layer(&self) -> bool {
+        let is_of = |frame: &TracebackFrame| {
+            let samples = [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains("sampl"));
+            let is_layer = ["/layers/", "/models/", "/functional.py"].iter().any(|part| frame.file.contains(part));
+            !samples && is_layer && frame.function != "compute_logits"
+        };
+        !self.holds_logits() && self.innermost.as_ref().is_some_and(is_of)
     }
 
     /// Whether the lines are a backward pass.
@@ -462,7 +483,7 @@ impl TraceReader {
     fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
         // What only reports an error did not request anything.
-        let works = |frame: &&TracebackFrame| !PASSES_ON.contains(&frame.function.as_str());
+        let works = |frame: &&TracebackFrame| !PASSES_ON.contains(&frame.function.as_str()) && !frame.dispatches();
         let reports =
             |frame: &TracebackFrame| frame.source.starts_with("raise ") || frame.source.contains("_check_error(");
         let mut inner = frames.iter().rev().filter(works);
