@@ -168,7 +168,7 @@ def reports():
     )
     told("box_breaks_function", "too-big", "less-weights", f"{box}OutOfMemoryError: {old('50.00 MiB', '23.68 GiB', '23.05 GiB', '40.88 MiB', '23.10 GiB')}")
     console = (
-        'Exception in thread MemMon:\nTraceback (most recent call last):\n  File "D:\\apps\\stable-diffusion\\Forge_2024\\webui\\modules\\memmon.py", line 34, i\nn cuda_mem_get_info\n'
+        '[Unload] Trying to free 3369.09 MB for cuda:0 with 1 models keep loaded\nException in thread MemMon:\nTraceback (most recent call last):\n  File "D:\\apps\\stable-diffusion\\Forge_2024\\webui\\modules\\memmon.py", line 34, i\nn cuda_mem_get_info\n'
         '    return torch.cuda.mem_get_info(index)\n  File "D:\\apps\\stable-diffusion\\Forge_2024\\system\\python\\lib\\site-packages\\torc\nh\\cuda\\memory.py", line 663, in mem_get_info\n'
         "    return torch.cuda.cudart().cudaMemGetInfo(device)\nRuntimeError: CUDA error: out of memory"
     )
@@ -185,8 +185,20 @@ def reports():
     told("refused_nearly_full", "refused", "free-outside", f"RuntimeError: {old('246.00 MiB', '31.75 GiB', '26.00 GiB', '460.38 MiB', '27.88 GiB')}")
 
 
+def requests():
+    """Requests that are too long, and what asks for more than any device has."""
+    told("sglang_beyond_context", "limit", "shorter-context", "ValueError: The input (85050 tokens) is longer than the model's context length (32768 tokens).", length=85050, context=32768)
+    told("vllm_beyond_length", "limit", "shorter-context", "ValueError: The decoder prompt (length 44) is longer than the maximum model length of 16. Make sure that `max_model_len` is no smaller than the number of text tokens.", length=44, limit=16)
+    warm_up = '  File "/opt/neuron/lib/python3.11/site-packages/transformers/modeling_utils.py", line 6100, in caching_allocator_warmup\n    _ = torch.empty(byte_count // factor, dtype=torch.float16, device=device, requires_grad=False)\n'
+    told("neuron_warm_up", "too-big", "less-weights", warm_up + "RuntimeError: NRT allocation failed for size 233658313344 (OOM)", raw=233658313344)
+    told("larger_than_most", "too-big", "split-request", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 218.96 GiB\n\nthe card has 8gb")
+    stored = '  File "C:\\src\\agent.py", line 77, in cache\n    next_state = torch.FloatTensor(next_state).cuda() if self.use_cuda else torch.FloatTensor(next_state)\n'
+    told("experience_on_gpu", "too-big", "bound-growth", f"{stored}RuntimeError: {old('2.00 MiB', '8.00 GiB', '7.12 GiB', '0 bytes', '7.13 GiB')}")
+
+
 def of_families():
     """All of them."""
+    requests()
     reports()
     words_around()
     words_of_others()

@@ -61,7 +61,7 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
         ),
         Some(Purpose::Collect) => step(
             "bound-growth",
-            "keep the collected tensors in the host's memory and without its graph, or bound its length: a list or tensor that grows with each call \
+            "keep the collected tensors in the host's memory without their graph, or bound their number: a list or tensor that grows with each call \
              fills the GPU whatever the batch",
         )
         .with("outputs.append(out.detach().cpu()); deque(maxlen=...)"),

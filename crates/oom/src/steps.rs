@@ -19,6 +19,9 @@ const NAMED: usize = 4;
 /// No computer has so much memory.
 pub(super) const NO_MEMORY_BYTES: u64 = 1 << 44;
 
+/// Few GPUs have as much, and nearly all that was posted is from smaller ones.
+const LARGEST_DEVICE_BYTES: u64 = 192 << 30;
+
 /// Less free than this part of a GPU is nearly nothing.
 const NEARLY_FULL_PART: u64 = 32;
 
@@ -555,7 +558,8 @@ fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 }
 
 fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
-    if diagnosis.cause != Cause::NeverFits || small_total(situation, diagnosis).is_some() {
+    let exceeds_most = situation.capacity_bytes.is_none() && situation.tried_bytes > Some(LARGEST_DEVICE_BYTES);
+    if diagnosis.cause != Cause::NeverFits && !exceeds_most || small_total(situation, diagnosis).is_some() {
         return None;
     }
     if situation.purpose == Some(Purpose::Load) && situation.tried_bytes < Some(NO_MEMORY_BYTES) {
@@ -585,7 +589,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             )
         }
         (Some(tried), None) => format!(
-            "no GPU has {tried}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
+            "hardly any GPU has {tried}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
              or no fused kernel for this GPU), or a wrong shape"
         ),
         _ => "no GPU has an exbibyte: print the shape before the line of the traceback".to_owned(),

@@ -14,7 +14,7 @@ use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 27] = [
+const IDS: [&str; 28] = [
     "cupy",
     "rmm",
     "rmm-pool",
@@ -38,6 +38,7 @@ const IDS: [&str; 27] = [
     "xla-device",
     "directml",
     "gaudi",
+    "neuron",
     "faiss",
     "cuda-jl",
     "xgboost",
@@ -68,7 +69,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
         "onnxruntime-host" => onnxruntime_host(event),
         "paddle" => paddle(event, found),
-        "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event, found),
+        "directml" | "gaudi" | "neuron" | "faiss" | "cuda-jl" | "xgboost" => others(event, found),
         _ => return None,
     })
 }
@@ -527,6 +528,18 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             "Julia frees an array only when its garbage collector finds it",
         )
         .with("GC.gc(true); CUDA.reclaim(), or CUDA.unsafe_free!(array)"),
+        "neuron" if event.asked.loads() => Step::new(
+            "less-weights",
+            "load less of the model on this NeuronCore: 16 or 8 bits for each weight, or its parts on several cores",
+            "some releases of transformers reserve all of the weights in one block while they load, whatever the core has",
+        )
+        .with("a newer transformers; torch_dtype=torch.bfloat16, tensor parallelism over cores"),
+        "neuron" => Step::new(
+            "shrink",
+            "reduce the memory needed at once: a smaller batch or shorter sequences, or parts of the model on more cores",
+            "each NeuronCore has a memory of its own, which weights, graphs and tensors share",
+        )
+        .with("NEURON_RT_VISIBLE_CORES, tensor parallelism over cores"),
         "faiss" => Step::new(
             "smaller-workspace",
             "give Faiss less temporary memory, or store the vectors in 16 bits or quantised",
@@ -551,7 +564,7 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         return (because(Cause::TooBig, text), vec![weights, step]);
     }
     let of_pytorch = !matches!(event.id, "cuda-jl" | "xgboost");
-    let general = (step.id != "shrink").then(if of_pytorch { shrink } else { smaller });
+    let general = (!matches!(step.id, "shrink" | "less-weights")).then(if of_pytorch { shrink } else { smaller });
     (because(Cause::TooBig, text), [step].into_iter().chain(general).collect())
 }
 

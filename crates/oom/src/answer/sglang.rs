@@ -86,16 +86,18 @@ fn between(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Ste
 
 /// A request beyond the pool.
 fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
-    let (length, fits) = (event.number("length"), event.number("fits"));
+    let (length, fits) = (event.number("length"), event.number("fits").or_else(|| event.number("context")));
     let of = length.map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
     let limit = fits.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     let printed = log.printed();
     // A little of the pool is kept back for the answer.
     let is_pool = printed.kv_tokens.zip(fits).map(|(pool, fits)| fits + 64 >= pool);
+    let is_pool = if event.number("context").is_some() { Some(false) } else { is_pool };
     let which = match is_pool {
-        Some(true) => "the tokens that the KV cache's pool holds",
+        Some(true) => "as many as the KV cache's pool holds",
+        Some(false) if event.number("context").is_some() => "the model's context length",
         Some(false) => "the context length, for the KV cache's pool is larger",
-        None => "the tokens that the KV cache's pool holds, or the context length if that is smaller",
+        None => "as many as the KV cache's pool holds, or the context length if that is smaller",
     };
     let of_pool = is_pool != Some(false);
     let text = format!(

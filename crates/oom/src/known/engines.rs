@@ -245,6 +245,16 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory. Try to lower your batch size."),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory even after retracting all other requests"),
+    row(
+        "sglang-request",
+        "SGLang 0.4 or newer",
+        "The input ({length:n} tokens) is longer than the model's context length ({context:n} tokens)",
+    ),
+    row(
+        "sglang-request",
+        "SGLang 0.4.2 or newer",
+        "Requested token count exceeds the model's maximum context length of {context:n} tokens. You requested a total of {length:n} tokens",
+    ),
     row("sglang-decode", "SGLang 0.5", "No space left for only one request"),
     row("sglang-decode", "SGLang 0.5.22", "HiSparse spec decode failed to allocate logical KV slots"),
     row("sglang-decode", "SGLang 0.5.22", "HiSparse spec failed to allocate {slots:n} scratch slots"),
@@ -265,6 +275,11 @@ pub(super) const ROWS: &[Row] = &[
         "nput prompt ({length:n} tokens) + lookahead slots ({slots:n}) is too long and exceeds the capacity of block_manager",
     ),
     row("vllm-request", "vLLM up to 0.10", "nput prompt ({length:n} tokens) is too long and exceeds limit of {limit:n}"),
+    row(
+        "vllm-request",
+        "vLLM 0.8 or newer",
+        "prompt (length {length:n}) is longer than the maximum model length of {limit:n}",
+    ),
     row("vllm-blocks", "vLLM 0.8 or newer", "Cannot get {blocks:n} free blocks from the pool"),
     row("vllm-blocks", "vLLM 0.5 to 0.10", "NoFreeBlocksError"),
     row("vllm-blocks", "vLLM up to 0.9", "ValueError: No usable cache memory left"),

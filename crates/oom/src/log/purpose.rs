@@ -195,6 +195,10 @@ pub(super) fn moves_module(source: &str) -> bool {
     })
 }
 
+/// How programs name what stores an experience for later.
+const STORES: [&str; 8] =
+    ["cache", "remember", "memorize", "store", "push", "store_transition", "add_experience", "store_experience"];
+
 /// Whether the line that failed adds to a list, or to a tensor that it replaces: `memory.append(x.to(device))`,
 /// `seen = torch.cat((seen, new))`.
 pub(super) fn collects(innermost: Option<&TracebackFrame>, own: Option<&TracebackFrame>) -> bool {
@@ -210,7 +214,9 @@ pub(super) fn collects(innermost: Option<&TracebackFrame>, own: Option<&Tracebac
             !target.is_empty()
                 && joined.is_some_and(|parts| parts.starts_with(target) && parts[target.len()..].starts_with(','))
         });
-        adds || grows
+        let moves = [".cuda(", ".to(", "device="].iter().any(|call| source.contains(call));
+        let stores = moves && frame.is_own() && STORES.contains(&frame.function.as_str());
+        adds || grows || stores
     })
 }
 
