@@ -193,6 +193,10 @@ def requests():
     told("neuron_warm_up", "too-big", "less-weights", warm_up + "RuntimeError: NRT allocation failed for size 233658313344 (OOM)", raw=233658313344)
     told("larger_than_most", "too-big", "split-request", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 218.96 GiB\n\nthe card has 8gb")
     stored = '  File "C:\\src\\agent.py", line 77, in cache\n    next_state = torch.FloatTensor(next_state).cuda() if self.use_cuda else torch.FloatTensor(next_state)\n'
+    moved = "│ ❱  905 │   │   │   return t.to(device, dtype if t.is_floating_point() or t.i │\n╰───────────────────────────────────────────────────────────────╯\n"
+    told("module_line_alone", "too-big", "less-weights", f"{moved}RuntimeError: {old('162.00 MiB', '79.35 GiB', '77.00 GiB', '146.19 MiB', '77.01 GiB')}")
+    free = "".join(f"               total        used        free      shared  buff/cache   available\nMem:           125Gi       {20 + 21 * step}Gi       {100 - 21 * step}Gi       1.0Gi       5.0Gi       {103 - 21 * step}Gi\n" for step in range(5))
+    told("free_grows", "warning", "bound-growth", free, readings=5, each=21 << 30)
     told("experience_on_gpu", "too-big", "bound-growth", f"{stored}RuntimeError: {old('2.00 MiB', '8.00 GiB', '7.12 GiB', '0 bytes', '7.13 GiB')}")
 
 

@@ -308,6 +308,7 @@ fn figures(line: &[u8]) -> Vec<Number> {
         let of = if unit.is_some() {
             let is_of = |names: &[&str]| names.iter().any(|name| text.contains(name));
             match (is_of(&HOST), is_of(&GPU)) {
+                _ if is_table => Figure::Host,
                 (true, false) => Figure::Host,
                 (false, true) => Figure::Gpu,
                 _ => Figure::Memory,
@@ -346,10 +347,13 @@ fn figures(line: &[u8]) -> Vec<Number> {
 
 /// The unit behind a number, whole.
 fn unit(rest: &[u8]) -> Option<&'static str> {
-    const UNITS: [(&[u8], &str); 11] = [
+    const UNITS: [(&[u8], &str); 14] = [
         (b"kib", "kib"),
         (b"mib", "mib"),
         (b"gib", "gib"),
+        (b"ki", "kib"),
+        (b"mi", "mib"),
+        (b"gi", "gib"),
         (b"kb", "kb"),
         (b"mb", "mb"),
         (b"gb", "gb"),
@@ -359,9 +363,10 @@ fn unit(rest: &[u8]) -> Option<&'static str> {
         (b"m", "mb"),
         (b"k", "kb"),
     ];
-    let (name, unit) = UNITS.iter().find(|(name, _)| rest.starts_with(name))?;
-    let is_whole = rest.get(name.len()).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'/');
-    is_whole.then_some(*unit)
+    let is_whole = |name: &[u8]| {
+        rest.starts_with(name) && rest.get(name.len()).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'/')
+    };
+    UNITS.iter().find(|(name, _)| is_whole(name)).map(|(_, unit)| *unit)
 }
 
 /// The unit as written.

@@ -91,6 +91,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "Trainer(",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
             "self._apply(",
+            "return t.to(device, dtype if t.",
         ],
     ),
     (
