@@ -372,7 +372,6 @@ pub(super) const ROWS: &[Row] = &[
         "NPUWorkspaceAllocator tried to allocate {size:b}(NPU {device:n}; {total:b} total capacity; {free:b} free",
     ),
     row("neuron", "AWS Neuron", "NRT allocation failed for size {raw:n} (OOM)"),
-    row("neuron", "AWS Neuron", "Failed to alloc DEVICE memory: {raw:n}"),
     row("gaudi", "Gaudi", "Allocation failed for size::{raw:n}"),
     row("gaudi", "Gaudi (Synapse)", "synOutOfDeviceMemory"),
     row("gaudi", "Gaudi (Synapse)", "Out of Device memory (OOM)"),
