@@ -197,6 +197,11 @@ def requests():
     told("module_line_alone", "too-big", "less-weights", f"{moved}RuntimeError: {old('162.00 MiB', '79.35 GiB', '77.00 GiB', '146.19 MiB', '77.01 GiB')}")
     free = "".join(f"               total        used        free      shared  buff/cache   available\nMem:           125Gi       {20 + 21 * step}Gi       {100 - 21 * step}Gi       1.0Gi       5.0Gi       {103 - 21 * step}Gi\n" for step in range(5))
     told("free_grows", "warning", "bound-growth", free, readings=5, each=21 << 30)
+    told("sglang_pool_with_room", "kv-cache", "newer-release", "#running-req: 5, #token: 1938, token usage: 0.24, #queue-req: 0\nRuntimeError: Prefill out of memory. This error should never happen")
+    told("sglang_pool_leak", "not-memory", "newer-release", "UserWarning: Warning: available_size=38896, max_total_num_token=49196\nKV cache pool leak detected!")
+    told("llama_cells", "kv-cache", "raise-limit", "update_slots : failed to find free space in the KV cache, retrying with smaller n_batch = 1\nupdate_slots : failed to decode the batch, n_batch = 1, ret = 1")
+    images = '  File "/home/u/nerfstudio/data/datamanagers/full_images_datamanager.py", line 334, in next_train\n    data["image"] = data["image"].to(self.device)\n'
+    told("splatfacto_images", "too-big", "offload", "ns-train splatfacto with 1116 large images\n" + images + full("96.00 MiB", "79.15 GiB", "34.12 MiB", "79.11 GiB", "78.31 GiB", "170.41 MiB"), setting="cache-images")
     told("experience_on_gpu", "too-big", "bound-growth", f"{stored}RuntimeError: {old('2.00 MiB', '8.00 GiB', '7.12 GiB', '0 bytes', '7.13 GiB')}")
 
 

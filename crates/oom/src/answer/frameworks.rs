@@ -404,7 +404,7 @@ fn totals(event: &Event) -> (Diagnosis, Vec<Step>) {
 fn flashinfer(event: &Event) -> (Diagnosis, Vec<Step>) {
     let left = event.bytes("left_raw").map_or_else(String::new, |left| format!(", with {} left in it", size(left)));
     let text = format!(
-        "a kernel's plan needs more of FlashInfer's workspace{} than it has{left}: it has a fixed size, and the GPU's memory is not full",
+        "a kernel's plan needs a part{} of FlashInfer's workspace, more than it has{left}: it has a fixed size, and the GPU's memory is not full",
         asked(event)
     );
     let raise = Step::new("raise-limit", "give FlashInfer a larger workspace", "the engine allocates it at its start")

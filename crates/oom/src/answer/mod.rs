@@ -442,8 +442,8 @@ fn weight(event: &Event) -> u8 {
     match event.id {
         "vllm-load" | "tgi-load" => 2,
         // It may be a warning or one refused request, or its failure is told better by another.
-        "vllm-request" | "sglang-request" | "tgi-request" | "sglang-unbalanced" | "llama-fit" | "no-batch-size"
-        | "evaluation" | "bare" => 1,
+        "vllm-request" | "sglang-request" | "tgi-request" | "sglang-unbalanced" | "sglang-leak" | "llama-fit"
+        | "no-batch-size" | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,

@@ -24,6 +24,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "sglang-request" => request(event, log),
         "sglang-prefill" | "sglang-decode" => batch(event, log),
         "sglang-slots" => slots(event),
+        "sglang-leak" => leak(),
         "sglang-state" => state(event, log),
         "sglang-beside" => beside(event, log),
         "sglang-staging" => staging(),
@@ -283,13 +284,16 @@ fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
             "the KV cache has {available} tokens to give, and could not give {tokens}: its pages, or another pool beside it (states of linear \
              attention, windows), were short; neither the cache nor the GPU is full"
         );
-        let newer = Step::new(
-            "newer-release",
-            "use a newer SGLang: a request that fits should wait, not end the scheduler",
-            "each request takes whole pages, of which the scheduler has counted too few",
-        );
         let fewer = fewer_running("each takes whole pages, and its own state or window");
-        return (because(Cause::KvCache, text), vec![fewer, newer]);
+        return (because(Cause::KvCache, text), vec![fewer, newer()]);
+    }
+    if let Some(part) = log.pool_use.filter(|part| part.millionths < HALF) {
+        let text = format!(
+            "the KV cache was not full, with {} of it in use at the last reading, and its scheduler found no place for these tokens: its \
+             bookkeeping is wrong, or other places are short (pages, states, windows)",
+            share(part)
+        );
+        return (because(Cause::KvCache, text), vec![newer(), fewer_running("each takes places of its own")]);
     }
     let text = match event.id {
         "sglang-prefill" => "the KV cache has no room for the tokens of this prompt: the cache is full, not the GPU",
@@ -301,6 +305,24 @@ fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     steps.push(fewer_running("each keeps its tokens in the cache"));
     steps.push(chunked_prefill(log));
     (because(Cause::KvCache, text), steps)
+}
+
+/// Half of a pool, in millionths.
+const HALF: u64 = 500_000;
+
+fn newer() -> Step {
+    Step::new(
+        "newer-release",
+        "use a newer SGLang: a request that fits should wait, not end the scheduler",
+        "each request takes whole pages, of which the scheduler has counted too few",
+    )
+}
+
+/// The scheduler's sums do not add up.
+fn leak() -> (Diagnosis, Vec<Step>) {
+    let text = "SGLang's scheduler counts fewer free tokens of its KV cache than there should be: an error of its bookkeeping, and neither the \
+                cache nor the GPU is full";
+    (because(Cause::NotMemory, text), vec![newer()])
 }
 
 fn unbalanced() -> (Diagnosis, Vec<Step>) {

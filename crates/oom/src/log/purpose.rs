@@ -51,6 +51,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "loadCam",
             "create_from_pcd",
             "cameraList_from_camInfos",
+            "/datamanagers/",
             "scene/cameras.py",
             "scene\\cameras.py",
             "self.original_image",
