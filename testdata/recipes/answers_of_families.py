@@ -202,6 +202,10 @@ def requests():
     told("llama_cells", "kv-cache", "raise-limit", "update_slots : failed to find free space in the KV cache, retrying with smaller n_batch = 1\nupdate_slots : failed to decode the batch, n_batch = 1, ret = 1")
     images = '  File "/home/u/nerfstudio/data/datamanagers/full_images_datamanager.py", line 334, in next_train\n    data["image"] = data["image"].to(self.device)\n'
     told("splatfacto_images", "too-big", "offload", "ns-train splatfacto with 1116 large images\n" + images + full("96.00 MiB", "79.15 GiB", "34.12 MiB", "79.11 GiB", "78.31 GiB", "170.41 MiB"), setting="cache-images")
+    sums = "\n\nTime taken: 9.1 sec.\nA: 2.82 GB, R: 2.90 GB, Sys: 3.8/3.8125 GB (99.7%)"
+    told("webui_sums", "too-big", "offload", f"OutOfMemoryError: {old('58.00 MiB', '3.81 GiB', '2.82 GiB', '13.44 MiB', '2.90 GiB')}{sums}", setting="--medvram")
+    epochs = "".join(f"epoch {n} gpu_mem {2.31 + 2.2 * n:.2f}G\n" for n in range(5))
+    told("grow_before_failure", "too-big", "bound-growth", f"{epochs}RuntimeError: {old('26.00 MiB', '12.00 GiB', '10.83 GiB', '0 bytes', '11.12 GiB')}")
     told("experience_on_gpu", "too-big", "bound-growth", f"{stored}RuntimeError: {old('2.00 MiB', '8.00 GiB', '7.12 GiB', '0 bytes', '7.13 GiB')}")
 
 

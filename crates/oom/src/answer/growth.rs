@@ -10,6 +10,9 @@ use crate::steps::Step;
 /// So many readings before a failure show that it came of growth.
 const LEAST_READINGS: u64 = 6;
 
+/// Or so many, where the last is several times the first.
+const FEW_READINGS: u64 = 5;
+
 /// A log without a failure, whose figures grow.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     if event.id != "growth" {
@@ -44,7 +47,9 @@ fn before_failure(found: &Found, is_host: bool) -> Option<&Growth> {
             Figure::WithoutUnit => is_host == growth.is_of_host(),
             Figure::Count => return !is_host && growth.is_large(),
         };
-        fits && growth.is_large() && growth.readings >= LEAST_READINGS
+        // Memory that is left falls while a server starts, too.
+        let is_steep = !growth.is_rest && growth.readings >= FEW_READINGS && growth.last / 3 >= growth.first;
+        fits && growth.is_large() && (growth.readings >= LEAST_READINGS || is_steep)
     })
 }
 

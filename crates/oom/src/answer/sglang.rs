@@ -289,9 +289,9 @@ fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     }
     if let Some(part) = log.pool_use.filter(|part| part.millionths < HALF) {
         let text = format!(
-            "the KV cache was not full, with {} of it in use at the last reading, and its scheduler found no place for these tokens: its \
+            "the KV cache was not full, with {} % of it in use at the last reading, and its scheduler found no place for these tokens: its \
              bookkeeping is wrong, or other places are short (pages, states, windows)",
-            share(part)
+            part.millionths / 10_000
         );
         return (because(Cause::KvCache, text), vec![newer(), fewer_running("each takes places of its own")]);
     }
