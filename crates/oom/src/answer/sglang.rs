@@ -22,7 +22,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "sglang-pool" => pool(event, log),
         "sglang-graphs" => graphs(log, found),
         "sglang-request" => request(event, log),
-        "sglang-prefill" | "sglang-decode" => batch(event, log),
+        "sglang-prefill" | "sglang-decode" => batch(event, log, found),
         "sglang-slots" => slots(event),
         "sglang-leak" => leak(),
         "sglang-state" => state(event, log),
@@ -276,7 +276,7 @@ fn graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(Cause::EngineShare, text), steps)
 }
 
-fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+fn batch(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     if let Some((tokens, available)) = event.number("tokens").zip(event.number("available"))
         && available >= tokens
     {
@@ -287,7 +287,7 @@ fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         let fewer = fewer_running("each takes whole pages, and its own state or window");
         return (because(Cause::KvCache, text), vec![fewer, newer()]);
     }
-    if let Some(part) = log.pool_use.filter(|part| part.millionths < HALF) {
+    if let Some(part) = found.surroundings.pool_use.filter(|part| part.millionths < HALF) {
         let text = format!(
             "the KV cache was not full, with {} % of it in use at the last reading, and its scheduler found no place for these tokens: its \
              bookkeeping is wrong, or other places are short (pages, states, windows)",

@@ -73,7 +73,6 @@ pub(crate) const LINES: &[Row] = &[
     row("sglang", "SGLang", "is allocated. {*}KV size: {kv_part:b}"),
     row("sglang", "SGLang", "Memory pool end. avail mem={free_after_pool:b}"),
     row("sglang", "SGLang", "max_total_num_tokens={tokens:n},"),
-    row("sglang", "SGLang", "token usage: {pool_use:f},"),
     row("sglang", "SGLang 0.4.4 or newer", "graph end. {*}mem usage={graphs:b}"),
     row("tgi", "TGI 2 or newer", "KV-cache blocks: {blocks:n}, size: {block_size:n}"),
     row("tgi", "TGI", "Setting max batch total tokens to {tokens:n}"),

@@ -53,8 +53,6 @@ pub struct EngineLog {
     pub utilization: Option<Decimal>,
     /// `mem_fraction_static` of `SGLang`.
     pub mem_fraction_static: Option<Decimal>,
-    /// The part of the KV cache that was in use at the last reading.
-    pub pool_use: Option<Decimal>,
     /// Each `mem_fraction_static` that the log names, in order.
     pub shares_tried: Vec<Decimal>,
     /// `cache_max_entry_count` of `LMDeploy`.
@@ -157,7 +155,6 @@ impl EngineLog {
                 ("utilization", Value::Decimal(share)) => {
                     self.utilization.get_or_insert(share);
                 }
-                ("pool_use", Value::Decimal(part)) => self.pool_use = Some(part),
                 ("compiled", _) => self.compiles = true,
                 ("kv_setting", Value::Bytes(bytes)) => {
                     self.kv_cache_setting_bytes = self.kv_cache_setting_bytes.or(u64::try_from(bytes).ok());

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem;
 
+use super::limits::{POOL_USE, pool_use};
 use super::line::{unquoted, without_emphasis};
 use super::table::{Seen, before_anchor};
 use super::{BLOCK_BYTES, DEVICES, LogReader, NEEDLES};
@@ -26,6 +27,11 @@ impl LogReader {
         for at in words.iter().copied().filter(|&at| at < dull.len()) {
             // A line may have several.
             if at < end {
+                continue;
+            }
+            if let Some(rest) = dull[at..].strip_prefix(POOL_USE.as_bytes()) {
+                let surroundings = &mut self.found.surroundings;
+                surroundings.pool_use = pool_use(rest).or(surroundings.pool_use);
                 continue;
             }
             number += memchr::memchr_iter(b'\n', &dull[end..at]).count() as u64;

@@ -7,6 +7,7 @@ use super::purpose::Purpose;
 use super::summary::MemorySummary;
 use super::trace::AskedAt;
 use crate::engine::EngineLog;
+use crate::known::Decimal;
 use crate::message::{Message, Process};
 use crate::options::Named;
 use crate::program::Program;
@@ -94,6 +95,8 @@ pub struct Surroundings {
     pub compiled: Option<Compiled>,
     /// The limit on the host's memory of its job or container.
     pub memory_limit_bytes: Option<u64>,
+    /// The part of `SGLang`'s KV cache that was in use at the last reading.
+    pub pool_use: Option<Decimal>,
     /// The kind of program, by the first name of one.
     pub program: Option<Program>,
     /// Docker says that the container did not reach its limit.
