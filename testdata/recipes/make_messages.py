@@ -13,6 +13,7 @@ import random
 import sys
 from pathlib import Path
 
+from answers_of_families import of_families
 from answers_of_logs import ANSWERS, of_logs
 from answers_of_programs import of_programs
 from innocent_texts import TEXTS
@@ -413,6 +414,7 @@ def main():
     (out / "expected.json").write_text("{\n" + rows + "\n}\n")
     of_logs()
     of_programs()
+    of_families()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)

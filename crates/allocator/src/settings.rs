@@ -7,7 +7,7 @@ mod parse;
 
 use std::fmt;
 
-pub use error::{ConfError, ConfErrorKind};
+pub use error::{ConfError, ConfErrorKind, refused_key_hint};
 
 use crate::sizes::LARGE_SEGMENT_BYTES;
 use crate::version::TorchVersion;

@@ -160,7 +160,7 @@ pub struct DiagnosisView {
     /// `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`,
     /// `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines
     /// `kv-cache`, `engine-share`; of a kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or
-    /// `fits` if nothing fails, `warning` if nothing has failed yet.
+    /// `fits` if nothing fails, `warning` if nothing has failed yet, `not-memory` if memory did not run out.
     pub cause: &'static str,
     /// Causes that contribute.
     pub also: Vec<&'static str>,

@@ -205,7 +205,7 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-explain",
         1,
-        "`errors`, `error` and `engine` of a log are new, `missing_bytes` of a diagnosis, causes of engines and the host, and `forecast` and `no_forecast` beside an engine's numbers.",
+        "`errors`, `error` and `engine` of a log are new, `missing_bytes` of a diagnosis, causes of engines and the host, the cause `not-memory`, and `forecast` and `no_forecast` beside an engine's numbers.",
     ),
     change(NEXT, "highwater-view", 1, "`ceiling` and `headline` of a device are new, and the section `explain`."),
     change(FIRST, "highwater-check", 1, "New."),

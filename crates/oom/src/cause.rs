@@ -41,6 +41,8 @@ pub enum Cause {
     SharedMemory,
     /// Nothing has failed: the program went on without the memory.
     Warning,
+    /// The program failed for another reason, whatever its words.
+    NotMemory,
     /// The numbers do not show it.
     Unknown,
 }
@@ -68,6 +70,7 @@ impl Cause {
             Self::HostMemory => "host-memory",
             Self::SharedMemory => "shared-memory",
             Self::Warning => "warning",
+            Self::NotMemory => "not-memory",
             Self::Unknown => "unknown",
         }
     }
@@ -80,7 +83,7 @@ impl Cause {
             Self::OtherProcess => "other processes hold memory of the GPU",
             Self::Leftover => "an earlier run in this process still holds memory",
             Self::OutsidePyTorch => "memory outside PyTorch filled the GPU",
-            Self::Limit => "a per-process memory limit refused it",
+            Self::Limit => "a configured limit refused it",
             Self::NeverFits => "no GPU of this size can serve it",
             Self::PrivatePools => "private pools hold the free memory",
             Self::Reserve => "the reserve for expandable segments is too small",
@@ -94,6 +97,7 @@ impl Cause {
             Self::HostMemory => "the host ran out of memory",
             Self::SharedMemory => "the host's shared memory is full",
             Self::Warning => "nothing has failed yet",
+            Self::NotMemory => "memory did not run out",
             Self::Unknown => "the recording does not show why",
         }
     }

@@ -8,6 +8,7 @@ pub use super::cause::Cause;
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Limit, Situation};
+use super::steps::NO_MEMORY_BYTES;
 
 /// Few devices have more.
 const LARGE_DEVICE_BYTES: u64 = 80 << 30;
@@ -167,16 +168,25 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let of_untold = (situation.held_bytes.unwrap_or(0) / 2).min(situation.capacity_bytes.unwrap_or(0) / 6);
         let least = if is_untold { usual.max(of_untold) } else { usual };
         // Nor does a process that has no more than a context explain much.
+        // Weights that are still to come need more than a few contexts of others would release.
+        let is_of_weights = situation.purpose == Some(Purpose::Load)
+            && situation.held_bytes > situation.capacity_bytes.map(|capacity| capacity / 4 * 3);
         let is_cause = |&(bytes, cause): &(u64, Cause)| {
-            brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
+            let is_enough = !is_of_weights || bytes > situation.held_bytes.unwrap_or(0) / 2;
+            is_enough && brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
         };
         causes.extend(whose.into_iter().filter(is_cause).map(|(_, cause)| cause));
     }
     let held = situation.held_bytes.unwrap_or(0);
-    if situation.is_notebook && tried < held / 4 {
+    let is_leftover = situation.is_notebook && tried < held / 4;
+    // A model that is being loaded is seen, and an earlier one only supposed.
+    if is_leftover && situation.purpose != Some(Purpose::Load) {
         causes.push(Cause::Leftover);
     }
     causes.push(Cause::TooBig);
+    if is_leftover && situation.purpose == Some(Purpose::Load) {
+        causes.push(Cause::Leftover);
+    }
     if fragmentation && !is_first {
         causes.push(Cause::Fragmentation);
     }
@@ -258,7 +268,13 @@ fn text(situation: &Situation, cause: Cause) -> String {
             amount(situation.capacity_bytes)
         ),
         Cause::NeverFits => format!(
-            "the request can never fit: the program requested {tried} at once, and the whole GPU has {}",
+            "the request can never fit: the program requested {tried} at once{}, and the whole GPU has {}",
+            match situation.purpose {
+                _ if situation.tried_bytes >= Some(NO_MEMORY_BYTES) =>
+                    ", more than any computer has, so a size is wrong (negative, overflowed or never set)",
+                Some(Purpose::Load) => " for a model's weights",
+                _ => "",
+            },
             amount(situation.capacity_bytes)
         ),
         Cause::Fragmentation => {
@@ -380,9 +396,22 @@ fn text(situation: &Situation, cause: Cause) -> String {
             } else {
                 format!("so it was at least {missing} short")
             };
-            format!(
-                "the program needs more memory than there is: it requested {tried} with {left}; {already}{crumbs}, {short}"
-            )
+            let what = match situation.purpose {
+                Some(Purpose::Load) => {
+                    "the model does not fit: the GPU was full while its weights were loaded, so others were to follow when it"
+                }
+                Some(Purpose::Parts) => {
+                    "one part of the pipeline alone fills the GPU, although the parts take turns on it: the program"
+                }
+                Some(Purpose::Grow) => {
+                    "memory grows with the elements that the program adds while it trains, until there is no more: it"
+                }
+                Some(Purpose::Collect) => {
+                    "a list or tensor that the program adds to grows until there is no more memory: it"
+                }
+                _ => "the program needs more memory than there is: it",
+            };
+            format!("{what} requested {tried} with {left}; {already}{crumbs}, {short}")
         }
         Cause::Unknown
         | Cause::KvCache
@@ -391,7 +420,8 @@ fn text(situation: &Situation, cause: Cause) -> String {
         | Cause::KernelSharedMemory
         | Cause::HostMemory
         | Cause::SharedMemory
-        | Cause::Warning => match situation.tried_bytes {
+        | Cause::Warning
+        | Cause::NotMemory => match situation.tried_bytes {
             Some(_) if situation.free_bytes.is_some() => {
                 format!(
                     "the program requested {tried}, and {free} was free; the text does not show which process \
@@ -509,6 +539,11 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
         let share = ratio(unallocated, held);
         if situation.has_expandable_segments {
             notes.push("the program already follows PyTorch's fragmentation hint".to_owned());
+        } else if cause == Cause::NeverFits {
+            notes.push(
+                "PyTorch's fragmentation hint does not apply: the request is larger than the GPU, with or without gaps"
+                    .to_owned(),
+            );
         } else if let Some((unallocated, missing)) = nearly_enough(situation) {
             notes.push(format!(
                 "PyTorch's fragmentation hint helps, but is not enough alone: {} of the {} that are missing is reserved but \

@@ -17,6 +17,7 @@ mod diagnosis;
 mod engine;
 mod grammar;
 mod known;
+mod less;
 mod log;
 mod message;
 mod options;
@@ -28,12 +29,13 @@ pub use answer::{Answer, Subject, answer, printed};
 pub use diagnosis::{Cause, Diagnosis, diagnosis};
 pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
+pub use less::missing;
 pub use log::{
-    AskedAt, Compiled, Dimensions, Event, Found, Group, LogReader, MemorySummary, Mention, Purpose, Side, Surroundings,
-    TracebackFrame,
+    AskedAt, Compiled, Dimensions, Event, Figure, Found, Group, Growth, LogReader, MemorySummary, Mention, Purpose,
+    Side, Surroundings, TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
 pub use options::Named;
 pub use program::Program;
 pub use situation::{Holder, Limit, Share, Situation, StepNeed};
-pub use steps::{Step, missing, record_a_snapshot, sort, steps};
+pub use steps::{Step, record_a_snapshot, sort, steps};

@@ -72,12 +72,17 @@ impl Named {
             Some(Purpose::Load) => "load",
             Some(Purpose::Optimize) => "optimize",
             Some(Purpose::Evaluate) => "evaluate",
+            Some(Purpose::Grow) => "grow",
+            Some(Purpose::Data) => "data",
+            Some(Purpose::Parts) => "parts",
             Some(Purpose::Gather | Purpose::Calibrate) => return Vec::new(),
-            Some(Purpose::Generate) | None => "step",
+            Some(Purpose::Generate | Purpose::Collect) | None => "step",
         };
         let found = self.of(exact);
         // Smaller steps help an evaluation and a decoder, too, but neither loading nor an optimizer.
-        if found.is_empty() && matches!(purpose, Some(Purpose::Decode | Purpose::Evaluate)) {
+        let is_like_a_step =
+            matches!(purpose, Some(Purpose::Decode | Purpose::Evaluate | Purpose::Grow | Purpose::Data));
+        if found.is_empty() && is_like_a_step {
             return self.of("step");
         }
         found
@@ -113,8 +118,10 @@ mod tests {
                     options += 1;
                     assert_eq!(line.matches('|').count(), 4, "{line}");
                     let works = line.split('|').next().unwrap();
-                    let known =
-                        ["decode", "load", "step", "logits", "optimize", "evaluate", "host", "numbers", "request"];
+                    let known = [
+                        "decode", "load", "step", "grow", "data", "parts", "logits", "optimize", "evaluate", "host",
+                        "numbers", "request",
+                    ];
                     assert!(works.trim().split(',').all(|work| known.contains(&work)), "{line}");
                 }
             }

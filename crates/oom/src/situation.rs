@@ -278,7 +278,7 @@ impl Situation {
         };
         Self {
             engine,
-            purpose: surroundings.work(group.asked.purpose),
+            purpose: surroundings.work(group.asked.purpose_in(surroundings)),
             holds_logits: group.asked.holds_logits(),
             ..Self::of_message(&group.message, surroundings)
         }
@@ -381,6 +381,11 @@ impl Situation {
     /// The amount of PyTorch's message, with the program's own request if that prints differently.
     pub fn tried(&self) -> Option<String> {
         let tried = self.tried_bytes?;
+        if self.is_printed && tried >= 1 << 40 {
+            // PyTorch has no larger unit than GiB.
+            let hundredths = (u128::from(tried) * 100 + (1 << 29)) >> 30;
+            return Some(format!("{}.{:02} GiB", hundredths / 100, hundredths % 100));
+        }
         Some(size_with_requested(tried, self.requested_bytes.unwrap_or(tried)))
     }
 

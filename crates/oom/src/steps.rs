@@ -8,6 +8,7 @@ use super::diagnosis::{
     Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, is_usual_rest, nearly_enough, outside_beyond_context,
     untold_beyond_context,
 };
+use super::less::{less, missing};
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
@@ -15,8 +16,17 @@ use super::situation::{Situation, last_digit_bytes};
 /// Processes that are named in a step.
 const NAMED: usize = 4;
 
+/// No computer has so much memory.
+pub(super) const NO_MEMORY_BYTES: u64 = 1 << 44;
+
+/// Few GPUs have as much, and nearly all that was posted is from smaller ones.
+const LARGEST_DEVICE_BYTES: u64 = 192 << 30;
+
+/// Less free than this part of a GPU is nearly nothing.
+const NEARLY_FULL_PART: u64 = 32;
+
 /// The steps against fragmentation.
-const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
+pub(super) const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +92,11 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         steps[..=at].rotate_right(1);
     }
     if diagnosis.cause == Cause::Refused {
-        // Enough was free, so memory that others release changes nothing.
-        steps.sort_by_key(|step| step.id != "look-at-device");
+        // Enough was free, so memory that others release changes nothing, unless hardly anything was.
+        let is_nearly_full =
+            situation.free_bytes.zip(situation.capacity_bytes).is_some_and(|(free, all)| free < all / NEARLY_FULL_PART);
+        let first = if is_nearly_full { "free-outside" } else { "look-at-device" };
+        steps.sort_by_key(|step| (step.id != first, step.id != "look-at-device"));
     }
     let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
     if exceeds_watermark(situation) && own.is_empty() {
@@ -110,9 +123,13 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         None if diagnosis.cause == Cause::NeverFits && situation.engine.is_none() => {
             // No option brings back memory for it, only those that make the request itself smaller.
             let of_request = situation.named.map(|named| named.of("request")).unwrap_or_default();
-            let (first, rest): (Vec<Step>, Vec<Step>) = own.into_iter().partition(|step| of_request.contains(step));
+            let rest = own.into_iter().filter(|step| !of_request.contains(step));
+            let rest: Vec<Step> = rest.collect();
             let is_possible = situation.kind != Kind::MoreThanOneExabyte && small_total(situation, diagnosis).is_none();
-            steps.splice(0..0, first.into_iter().filter(|_| is_possible));
+            let of_request: Vec<Step> = of_request.into_iter().filter(|_| is_possible).collect();
+            // Its own words take the place of the general ones.
+            steps.retain(|step| of_request.iter().all(|own| own.id != step.id));
+            steps.splice(0..0, of_request);
             steps.extend(rest);
         }
         Some(step) => steps.insert(behind_what_brings_much(&steps, situation, diagnosis), step),
@@ -144,7 +161,10 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
     // What closes gaps is a side step where they are not the cause.
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
     // So is a search for other holders of memory, where the program itself is too large.
-    let is_of_others = |side: &Step| ["free-outside", "end-process"].contains(&side.id);
+    let is_loading = situation.purpose == Some(Purpose::Load);
+    let is_of_others = |side: &Step| {
+        ["free-outside", "end-process", "own-device"].contains(&side.id) || side.id == "restart-kernel" && is_loading
+    };
     let is_fragmented = diagnosis.cause == Cause::Fragmentation;
     let is_side = |side: &Step| brings_little(side) || !is_fragmented && (closes_gaps(side) || is_of_others(side));
     let at = steps.iter().position(is_side).filter(|_| is_fragmented || diagnosis.cause == Cause::TooBig);
@@ -243,6 +263,13 @@ fn contradiction(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         size(free)
     );
     Some(match situation.backend {
+        Some("HIP" | "ROCm") if situation.hidden_total_bytes().is_some() => Step::new(
+            "raise-shared-memory",
+            "use a newer kernel and ROCm, which count the memory that the firmware sets aside; or set little of it aside, and raise the kernel's \
+             limit of pages",
+            format!("{detail}; more memory set aside would not be seen either"),
+        )
+        .with("Linux 6.16.9 or newer; or 512 MB in the firmware and ttm.pages_limit=N, with N = GiB × 262144"),
         Some("HIP" | "ROCm") => more_for_graphics(detail),
         _ => Step::new("look-at-device", "compare the totals of the driver's own tool with the message", detail)
             .with(tool(situation)),
@@ -333,7 +360,11 @@ fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     Some(brings.with(format!("ps -o pid,user,lstart,cmd -p {}; then kill those that are not needed", pids.join(","))))
 }
 
-fn fragmentation(situation: &Situation, _: &Diagnosis) -> Option<Step> {
+fn fragmentation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
+    // Without any gap it does not fit either.
+    if diagnosis.cause == Cause::NeverFits {
+        return None;
+    }
     let is_of_use = !situation.exceeds_capacity() && (is_fragmented(situation) || nearly_enough(situation).is_some());
     if !is_of_use || situation.has_expandable_segments || situation.is_limited() && !is_fragmented(situation) {
         return None;
@@ -527,22 +558,39 @@ fn custom_allocator(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 }
 
 fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
-    if diagnosis.cause != Cause::NeverFits || small_total(situation, diagnosis).is_some() {
+    let exceeds_most = situation.capacity_bytes.is_none() && situation.tried_bytes > Some(LARGEST_DEVICE_BYTES);
+    if diagnosis.cause != Cause::NeverFits && !exceeds_most || small_total(situation, diagnosis).is_some() {
         return None;
     }
-    let detail = match (situation.tried_bytes, situation.capacity_bytes) {
+    if situation.purpose == Some(Purpose::Load) && situation.tried_bytes < Some(NO_MEMORY_BYTES) {
+        let detail = match (situation.tried_bytes, situation.capacity_bytes) {
+            (Some(tried), Some(capacity)) => format!(
+                "one block of {} for weights cannot fit on a GPU with {}: in fewer bits they are a half or a quarter of that",
+                size(tried),
+                size(capacity)
+            ),
+            _ => "the weights are larger than any GPU: in fewer bits they are a half or a quarter of that".to_owned(),
+        };
+        return Some(less(situation.purpose, detail));
+    }
+    if situation.tried_bytes >= Some(NO_MEMORY_BYTES) {
+        return Some(Step::new(
+            "split-request",
+            "check the shape that the line of the traceback creates: print its sizes before it",
+            "no computer has so much memory: a size is negative, overflowed or was never set, or two numbers are multiplied that should not be",
+        ));
+    }
+    let detail = match (situation.tried(), situation.capacity_bytes) {
         (Some(tried), Some(capacity)) => {
             format!(
-                "one tensor of {} cannot fit on a GPU with {}, whatever the settings: often it holds all scores of an attention without a \
+                "one tensor of {tried} cannot fit on a GPU with {}, whatever the settings: often it holds all scores of an attention without a \
                  fused kernel, which grow with the square of the tokens or pixels, or a shape is wrong",
-                size(tried),
                 size(capacity)
             )
         }
         (Some(tried), None) => format!(
-            "no GPU has {}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
-             or no fused kernel for this GPU), or a wrong shape",
-            size(tried)
+            "hardly any GPU has {tried}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
+             or no fused kernel for this GPU), or a wrong shape"
         ),
         _ => "no GPU has an exbibyte: print the shape before the line of the traceback".to_owned(),
     };
@@ -562,6 +610,15 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     {
         return None;
     }
+    // Metal keeps buffers and graphs of every shape that it has seen.
+    if situation.backend == Some("MPS") && Some(situation.others_bytes) > situation.allocated_bytes {
+        let step = Step::new(
+            "shrink",
+            "compute on less at once: a shorter or smaller input, in chunks, and release the buffers that Metal keeps between them",
+            format!("most is Metal's own, {}; {}", size(situation.others_bytes), missing(situation)),
+        );
+        return Some(step.with("torch.mps.empty_cache()"));
+    }
     Some(less(situation.purpose, missing(situation)))
 }
 
@@ -571,99 +628,6 @@ fn is_of_others(situation: &Situation, diagnosis: &Diagnosis) -> bool {
     matches!(diagnosis.cause, Cause::OtherProcess | Cause::OutsidePyTorch)
         && situation.kind != Kind::Driver
         && held.is_some_and(|(held, capacity)| held < capacity / 10)
-}
-
-/// The detail of a step that makes something smaller, for an error that names no sizes.
-pub(super) const WITHOUT_NUMBERS: &str = "the error has no numbers, so it does not show by how much";
-
-/// The step that reduces the need for memory, by the work that the program was doing.
-pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
-    let step = |id, title: &str| Step::new(id, title, detail);
-    match purpose {
-        Some(Purpose::Load) => step(
-            "less-weights",
-            "load less of the model on this GPU: 16, 8 or 4 bits for each weight, a smaller model, or its parts on several GPUs or the CPU; \
-             a smaller batch does not help while it loads",
-        )
-        .with("device_map=\"auto\", load_in_4bit (transformers); ZeRO-3 or FSDP, which give each rank a part (training)"),
-        Some(Purpose::Optimize) => step(
-            "smaller-optimizer",
-            "reduce the optimizer's memory: its state in 8 bits, sharded or on the CPU, and no temporary copies of all parameters at once; \
-             a smaller batch helps only as far as the peak depends on it",
-        )
-        .with("fused=True or foreach=False (torch.optim), optim=\"adamw_8bit\", ZeRO or FSDP"),
-        Some(Purpose::Generate) => step(
-            "shrink",
-            "reduce the memory needed at once: fewer or shorter prompts and answers, smaller or fewer images, a quantised model or cache, \
-             parts of the model on the CPU",
-        ),
-        Some(Purpose::Decode) => step(
-            "tile-decode",
-            "decode in tiles or fewer images at once, or fewer pixels and frames: the VAE that makes pixels of latents needs the most here",
-        )
-        .with("pipe.vae.enable_tiling() (Diffusers), VAE Decode (Tiled) (ComfyUI)"),
-        Some(Purpose::Evaluate) => step(
-            "evaluate-in-parts",
-            "evaluate without gradients, in smaller batches, and keep results as numbers or on the host",
-        )
-        .with("with torch.no_grad(): (own loops), per_device_eval_batch_size=1, eval_accumulation_steps=1, preprocess_logits_for_metrics (transformers)"),
-        Some(Purpose::Calibrate) => step(
-            "fewer-samples",
-            "calibrate with fewer or shorter samples, and keep what is between the layers on the CPU",
-        )
-        .with("max_calib_samples=64, max_calib_seq_len=512, n_parallel_calib_samples=1 (AutoAWQ), or the nsamples and seqlen of other libraries"),
-        Some(Purpose::Gather) | None => step(
-            "shrink",
-            "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
-             bfloat16, a sharded or 8-bit optimizer",
-        ),
-    }
-}
-
-/// How much less memory would have been enough.
-pub fn missing(situation: &Situation) -> String {
-    if let (Some(whole), Some((least, _)), Some(available)) =
-        (&situation.whole_step, situation.step_lacks_bytes(), situation.available_bytes())
-    {
-        let lacking = if least > 0 { format!(": at least {} too little", size(least)) } else { String::new() };
-        return format!(
-            "the whole step needs {} at its peak, and {} was available{lacking}",
-            whole.amount(),
-            size(available)
-        );
-    }
-    let would = if situation.supposed.is_some() { "would be enough" } else { "would have been enough" };
-    if let (true, Some(needed), Some(available)) =
-        (situation.is_impossible(), situation.least_needed_bytes(), situation.available_bytes())
-        && situation.supposed.is_some()
-    {
-        let lacking = size(needed.saturating_sub(available));
-        return format!(
-            "the program needs {} at once, and {} is available: {lacking} too little",
-            size(needed),
-            size(available)
-        );
-    }
-    if let (true, Some(held), Some(capacity), None) =
-        (situation.exceeds_capacity(), situation.held_bytes, situation.capacity_bytes, situation.engine)
-    {
-        let over = held.saturating_sub(capacity);
-        return format!(
-            "what PyTorch holds is {} more than the GPU has: so much less fits without the host's memory",
-            size(over)
-        );
-    }
-    match (situation.least_shortage_bytes(), situation.held_bytes) {
-        (Some(shortage), Some(held)) if shortage > 0 && held > 0 => format!(
-            "freeing {} ({}) {would} for this request; later ones may need more",
-            size(shortage),
-            highwater_units::percent(ratio(shortage, held))
-        ),
-        (Some(shortage), None) if shortage > 0 => {
-            format!("freeing {} {would} for this request; later ones may need more", size(shortage))
-        }
-        _ => "the numbers do not show how much less would be enough".to_owned(),
-    }
 }
 
 /// The step that leads beyond a message.
@@ -681,9 +645,4 @@ pub fn record_a_snapshot(situation: &Situation) -> Step {
         .with(format!("remove `backend:cudaMallocAsync` from PYTORCH_CUDA_ALLOC_CONF; {RUN}")),
         _ => Step::new("record", record, "a message holds only totals").with(RUN),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio for showing")]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }

@@ -120,6 +120,21 @@ impl Explained for ConfError {
     }
 }
 
+/// Why some release refused a key: the releases that have it, or the key that is meant.
+///
+/// ```
+/// use highwater_allocator::settings::refused_key_hint;
+///
+/// assert_eq!(refused_key_hint("expandable_segments").unwrap(), "torch 2.1 and newer have it");
+/// assert_eq!(refused_key_hint("max_split_size").unwrap(), "did you mean `max_split_size_mb`?");
+/// ```
+pub fn refused_key_hint(written: &str) -> Option<String> {
+    match key::named(written) {
+        Some(known) => Some(format!("torch {} and newer have it", known.since)),
+        None => key_hint(written, TorchVersion::NEWEST),
+    }
+}
+
 /// Why a key might be there that is none.
 fn key_hint(written: &str, version: TorchVersion) -> Option<String> {
     if let Some(known) = key::named(written) {

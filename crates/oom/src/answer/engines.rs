@@ -84,7 +84,7 @@ pub(super) fn beside_pool(situation: &Situation, cause: Cause, log: &EngineLog) 
     }
     let (tried, free) = (situation.tried_bytes?, situation.free_bytes?);
     let of = log.utilization.or(log.mem_fraction_static);
-    let of = of.map_or_else(String::new, |of| format!(", at a share of {}", share(of)));
+    let of = of.map_or_else(String::new, |of| format!(", at a share of {},", share(of)));
     let pool = printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let pool = pool.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
     Some(format!(

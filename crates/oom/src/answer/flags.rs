@@ -262,7 +262,7 @@ pub(super) fn after_start(log: &EngineLog, missing: Option<u64>, capacity: Optio
                 "leave more of the GPU outside the KV cache",
                 "if it fails while it serves, requests need more than the warm-up did",
             )
-            .with("--cuda-memory-fraction 0.9"),
+            .with("--cuda-memory-fraction 0.9, a lower --max-batch-total-tokens"),
         ],
         Some("llama.cpp" | "ollama") => vec![Step::new(
             "shorter-context",
@@ -283,6 +283,15 @@ pub(super) fn while_loading(log: &EngineLog, missing: Option<u64>) -> Vec<Step> 
     });
     let fewer = matches!(log.engine, Some("vllm" | "sglang")).then(|| fewer_sequences(log, &printed, missing));
     in_16_bits.into_iter().chain([less_weights(log, &printed, missing)]).chain(fewer).collect()
+}
+
+/// A part of the weights in the host's memory.
+pub(super) fn offloaded_weights(log: &EngineLog) -> Option<Step> {
+    let is_of_it = matches!(log.engine, Some("vllm" | "sglang"));
+    is_of_it.then(|| {
+        Step::new("offload", "keep a part of the weights in the host's memory", "the engine then is much slower")
+            .with("--cpu-offload-gb 8")
+    })
 }
 
 /// Fewer tokens in a pass of vLLM.

@@ -6,25 +6,28 @@ use highwater_units::size;
 use super::because;
 use super::engines::end_others;
 use super::general::smaller;
-use super::host::{less_host_memory, more_host_memory};
+use super::host::more_host_memory;
 use super::libraries::{asked, shrink};
+use super::tensorflow;
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The failures that are explained here.
-const IDS: [&str; 26] = [
+const IDS: [&str; 28] = [
     "cupy",
     "rmm",
     "rmm-pool",
     "xla",
     "xla-tpu",
+    "xla-bare",
     "xla-core",
     "xla-library",
     "xla-graphs",
     "tensorflow",
     "tensorflow-pool",
     "tensorflow-full",
+    "tensorflow-warning",
     "tensorflow-library",
     "bfc-totals",
     "flashinfer",
@@ -33,9 +36,9 @@ const IDS: [&str; 26] = [
     "onnxruntime-limit",
     "onnxruntime-host",
     "xla-device",
-    "capture",
     "directml",
     "gaudi",
+    "neuron",
     "faiss",
     "cuda-jl",
     "xgboost",
@@ -55,20 +58,18 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "xla" => xla(event, found),
         "xla-device" => device_pool(event, found),
         "xla-tpu" => tpu(event),
+        "xla-bare" => xla_bare(found),
         "xla-core" => core(event),
         "xla-library" => xla_library(event, found),
         "xla-graphs" => xla_graphs(event),
-        "tensorflow" | "tensorflow-pool" => tensorflow(event, found),
-        "tensorflow-full" => tensorflow_full(found),
-        "tensorflow-library" => tensorflow_library(),
+        id if id.starts_with("tensorflow") => return tensorflow::explain(event, found),
         "bfc-totals" => totals(event),
         "flashinfer" => flashinfer(event),
         "triton" => triton(event),
         "onnxruntime" | "onnxruntime-limit" => onnxruntime(event, found),
         "onnxruntime-host" => onnxruntime_host(event),
-        "capture" => capture(),
         "paddle" => paddle(event, found),
-        "directml" | "gaudi" | "faiss" | "cuda-jl" | "xgboost" => others(event, found),
+        "directml" | "gaudi" | "neuron" | "faiss" | "cuda-jl" | "xgboost" => others(event, found),
         _ => return None,
     })
 }
@@ -168,6 +169,9 @@ const SMALL_PROGRAM_BYTES: u64 = 1 << 30;
 const LARGE_REQUEST_BYTES: u64 = 32 << 30;
 
 fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    if found.surroundings.is_of_tensorflow() {
+        return tensorflow::tensorflow(event, found);
+    }
     let total = event.bytes("total");
     let shrink = Step::new(
         "shrink",
@@ -211,6 +215,24 @@ fn xla(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         (_, false) => vec![shrink, unified_memory()],
     };
     (because(Cause::TooBig, text), steps)
+}
+
+/// XLA's error without its numbers; the list of its buffers may stand before.
+fn xla_bare(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let largest = found.surroundings.largest_buffer.map_or_else(String::new, |(buffers, bytes)| {
+        format!("; of its buffers the log lists {buffers}, the largest of {}", size(bytes))
+    });
+    let text = format!(
+        "JAX's compiled program needs more memory than the device has for it{largest}: its buffers grow with the input, and many of them are \
+         alive at once; the line of the error has no numbers"
+    );
+    let less = Step::new(
+        "shrink",
+        "compute on less at once: a smaller input, the input in tiles or parts, a smaller batch if there is one, or a larger GPU",
+        "the inputs of the compiled program decide the size of its buffers",
+    )
+    .with("jax.checkpoint, or jax.lax.map (batch_size=...) over parts");
+    (because(Cause::TooBig, text), vec![less, unified_memory()])
 }
 
 fn unified_memory() -> Step {
@@ -359,30 +381,8 @@ fn core(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::KernelSharedMemory, text), steps)
 }
 
-/// `64 × 2016 × 9 × 9`, and the bytes of such a tensor.
-fn tensor(event: &Event) -> Option<(String, Option<u64>)> {
-    /// Bytes of an element of `TensorFlow`'s types.
-    const TYPES: [(&str, u64); 9] = [
-        ("float", 4),
-        ("half", 2),
-        ("bfloat16", 2),
-        ("double", 8),
-        ("int64", 8),
-        ("int32", 4),
-        ("uint8", 1),
-        ("int8", 1),
-        ("bool", 1),
-    ];
-    let shape = event.text("shape")?;
-    let elements = shape.split(',').try_fold(1_u64, |all, side| all.checked_mul(side.parse().ok()?));
-    let kind = event.text("type").unwrap_or_default();
-    let element = TYPES.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, bytes)| *bytes);
-    let bytes = elements.zip(element).and_then(|(elements, element)| elements.checked_mul(element));
-    Some((shape.replace(',', " × "), bytes))
-}
-
 /// Where the pool of a framework has less than this, somebody else has the GPU.
-fn tiny_pool(found: &Found) -> Option<u64> {
+pub(super) fn tiny_pool(found: &Found) -> Option<u64> {
     let totals = found.events.iter().find(|event| event.id == "bfc-totals")?;
     totals.bytes("limit_raw").filter(|&limit| limit < SMALL_PROGRAM_BYTES)
 }
@@ -404,120 +404,13 @@ fn totals(event: &Event) -> (Diagnosis, Vec<Step>) {
 fn flashinfer(event: &Event) -> (Diagnosis, Vec<Step>) {
     let left = event.bytes("left_raw").map_or_else(String::new, |left| format!(", with {} left in it", size(left)));
     let text = format!(
-        "a kernel's plan needs more of FlashInfer's workspace{} than it has{left}: it has a fixed size, and the GPU's memory is not full",
+        "a kernel's plan needs a part{} of FlashInfer's workspace, more than it has{left}: it has a fixed size, and the GPU's memory is not full",
         asked(event)
     );
     let raise = Step::new("raise-limit", "give FlashInfer a larger workspace", "the engine allocates it at its start")
         .with("VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vLLM), SGLANG_FLASHINFER_WORKSPACE_SIZE (SGLang), in bytes");
     let fewer = Step::new("fewer-requests", "run fewer requests at once, or shorter ones", "the plan grows with them");
     (because(Cause::Limit, text), vec![raise, fewer])
-}
-
-fn memory_growth() -> Step {
-    Step::new(
-        "memory-growth",
-        "let TensorFlow allocate as it goes: by default it reserves the whole GPU at its start",
-        "libraries, and other programs on the GPU, take their memory from the driver",
-    )
-    .with("TF_FORCE_GPU_ALLOW_GROWTH=true")
-}
-
-/// Libraries get what TensorFlow's pool leaves.
-fn tensorflow_library() -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not set up cuBLAS, cuDNN or cuSOLVER: nearly always TensorFlow's own pool fills the GPU and \
-                leaves libraries too little, or another process fills it";
-    let look =
-        Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
-            .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
-    (because(Cause::OutsidePyTorch, text), vec![memory_growth(), look])
-}
-
-/// A tensor for a copy to the GPU was never allocated.
-fn tensorflow_full(found: &Found) -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not copy a tensor to the GPU, because there was no memory for it: this program or others have \
-                filled the GPU; the error has no numbers";
-    (because(Cause::TooBig, text), vec![end_others(None, found), smaller(), memory_growth()])
-}
-
-fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let of = match tensor(event) {
-        Some((shape, Some(bytes))) => format!(" of {} ({shape})", size(bytes)),
-        Some((shape, None)) => format!(" ({shape})"),
-        None => asked(event),
-    };
-    if event.number("cpu").is_some() {
-        let text = format!("TensorFlow has no host memory for a tensor{of}: this is the CPU's memory, not the GPU's");
-        return (because(Cause::HostMemory, text), vec![less_host_memory(), more_host_memory()]);
-    }
-    if let Some(limit) = tiny_pool(found) {
-        let text = format!(
-            "TensorFlow could not allocate a tensor{of}: its pool has only {} of the GPU, because something else \
-             held nearly all of it when TensorFlow started, such as an earlier run that is still alive",
-            size(limit)
-        );
-        return (because(Cause::OtherProcess, text), vec![end_others(None, found)]);
-    }
-    let totals = found.events.iter().find(|event| event.id == "bfc-totals");
-    let pool = totals.and_then(|totals| totals.bytes("limit_raw"));
-    let bytes = tensor(event).and_then(|(_, bytes)| bytes);
-    if let (Some(bytes), Some(limit)) = (bytes, pool.filter(|&limit| bytes > Some(limit))) {
-        let text = format!(
-            "one tensor of {} is larger than TensorFlow's whole pool of {}, so it can never fit: a shape is wrong or much too large",
-            size(bytes),
-            size(limit)
-        );
-        let split = Step::new(
-            "split-request",
-            "check the shapes of the operation in the error, and compute on less at once",
-            "no setting of the allocator helps",
-        );
-        return (because(Cause::NeverFits, text), vec![split, smaller()]);
-    }
-    let device = event.text("device");
-    let used = totals.and_then(|totals| totals.bytes("used_raw")).zip(pool);
-    // Enough is left in the pool, and no piece of it is large enough.
-    let is_in_pieces = used.zip(bytes.or(event.requested())).is_some_and(|((used, pool), bytes)| used + bytes <= pool);
-    let text = match (device, used) {
-        (None | Some("GPU"), Some((used, pool))) => {
-            let why = if is_in_pieces {
-                "enough is left, but in pieces that are too small"
-            } else {
-                "the model's other tensors fill it too far"
-            };
-            let (used, pool) = (size(used), size(pool));
-            format!("TensorFlow could not allocate a tensor{of}: {used} of its pool of {pool} was in use, and {why}")
-        }
-        (Some("GPU"), None) => format!(
-            "TensorFlow could not allocate a tensor{of}: its allocator already holds nearly all of the GPU, and the \
-             model's other tensors \
-             fill it"
-        ),
-        (Some(device), _) => {
-            format!("TensorFlow could not allocate a tensor{of}: the {device} is full of the model's other tensors")
-        }
-        (None, None) => format!(
-            "TensorFlow could not allocate a tensor{of}: the model's other tensors fill the device, usually a GPU; \
-             the text does not name it"
-        ),
-    };
-    let mut steps = vec![
-        Step::new(
-            "shrink",
-            "reduce the memory needed at once: a smaller batch, smaller images or shorter sequences, or mixed precision",
-            "the tensor's first side is usually the batch",
-        )
-        .with("tf.keras.mixed_precision.set_global_policy(\"mixed_float16\")"),
-        Step::new("other-allocator", "use the driver's allocator, which fragments less", "it needs TensorFlow 2.8 or newer")
-            .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
-        memory_growth(),
-    ];
-    // These settings are of CUDA's devices.
-    if !matches!(device, None | Some("GPU")) || event.origin.ends_with("(DirectML)") {
-        steps.truncate(1);
-    } else if is_in_pieces {
-        steps.swap(0, 1);
-    }
-    (because(if is_in_pieces { Cause::Fragmentation } else { Cause::TooBig }, text), steps)
 }
 
 fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
@@ -533,7 +426,7 @@ fn onnxruntime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
              full",
             asked(event)
         );
-        return (because(Cause::Unknown, text), vec![warm_up]);
+        return (because(Cause::NotMemory, text), vec![warm_up]);
     }
     let limit = event.bytes("available_raw").map(|bytes| format!("; {} was left of its limit", size(bytes)));
     let is_limited = event.id == "onnxruntime-limit";
@@ -588,21 +481,6 @@ fn onnxruntime_host(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![smaller(), arena, more_host_memory()])
 }
 
-/// CUDA refuses to allocate while a graph is captured.
-fn capture() -> (Diagnosis, Vec<Step>) {
-    let text = "something allocated memory, or waited for the GPU, while a CUDA graph was captured, which CUDA refuses: this is not a lack \
-                of memory";
-    let steps = vec![
-        Step::new(
-            "warm-up",
-            "run the same shapes a few times before the capture",
-            "libraries allocate workspaces and compile kernels at their first use",
-        ),
-        Step::new("without-graphs", "run without CUDA graphs, to see whether the rest works", "it is then only slower"),
-    ];
-    (because(Cause::Unknown, text), steps)
-}
-
 fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let numbers = match (event.bytes("allocated"), event.bytes("free")) {
         (Some(allocated), Some(free)) => format!(": it has {}, and {} is free", size(allocated), size(free)),
@@ -650,6 +528,18 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             "Julia frees an array only when its garbage collector finds it",
         )
         .with("GC.gc(true); CUDA.reclaim(), or CUDA.unsafe_free!(array)"),
+        "neuron" if event.asked.loads() => Step::new(
+            "less-weights",
+            "load less of the model on this NeuronCore: 16 or 8 bits for each weight, or its parts on several cores",
+            "some releases of transformers reserve all of the weights in one block while they load, whatever the core has",
+        )
+        .with("a newer transformers; torch_dtype=torch.bfloat16, tensor parallelism over cores"),
+        "neuron" => Step::new(
+            "shrink",
+            "reduce the memory needed at once: a smaller batch or shorter sequences, or parts of the model on more cores",
+            "each NeuronCore has a memory of its own, which weights, graphs and tensors share",
+        )
+        .with("NEURON_RT_VISIBLE_CORES, tensor parallelism over cores"),
         "faiss" => Step::new(
             "smaller-workspace",
             "give Faiss less temporary memory, or store the vectors in 16 bits or quantised",
@@ -674,7 +564,7 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         return (because(Cause::TooBig, text), vec![weights, step]);
     }
     let of_pytorch = !matches!(event.id, "cuda-jl" | "xgboost");
-    let general = (step.id != "shrink").then(if of_pytorch { shrink } else { smaller });
+    let general = (!matches!(step.id, "shrink" | "less-weights")).then(if of_pytorch { shrink } else { smaller });
     (because(Cause::TooBig, text), [step].into_iter().chain(general).collect())
 }
 
@@ -699,10 +589,12 @@ fn triton(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
         let side = Step::new(
             "smaller-blocks",
-            "make the dimension smaller that the kernel keeps whole, such as the size of a head or of a state, or its blocks",
-            "no GPU has more than 227 KiB for one block, so another one does not help",
+            "use fewer stages and smaller blocks in the kernel's configurations, or make the dimension smaller that it keeps whole, such as the \
+             size of a head or of a state",
+            "no GPU has more than 227 KiB for one block, so another one does not help; a newer release of the library may have other configurations",
         );
-        return (because(Cause::KernelSharedMemory, text), vec![side.with("more and smaller heads; num_stages=1")]);
+        let side = side.with("num_stages=1, smaller BLOCK sizes in triton.Config; more and smaller heads");
+        return (because(Cause::KernelSharedMemory, text), vec![side]);
     }
     let text = format!(
         "a Triton kernel needs more shared memory of a multiprocessor than this GPU has{numbers}; this is on-chip memory: the GPU's main \

@@ -6,6 +6,7 @@ use super::host::{less_host_memory, more_host_memory};
 use super::libraries::{asked, metal};
 use super::{because, host, llama, tensorrt};
 use crate::diagnosis::{Cause, Diagnosis};
+use crate::engine::EngineLog;
 use crate::log::{Event, Found};
 use crate::program::Program;
 use crate::steps::Step;
@@ -91,6 +92,10 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
 
 pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let program = found.surroundings.program;
+    if found.surroundings.profiles && event.text("place") == Some("device") {
+        let log = found.engine.clone().unwrap_or_default();
+        return super::vllm::trial_without_numbers(&EngineLog { engine: Some("vllm"), ..log }, found);
+    }
     match program {
         Some(Program::Llama) => {
             return llama::explain(event, found.engine.clone().unwrap_or_default(), found);

@@ -364,6 +364,9 @@ fn host_buffer() -> (Diagnosis, Vec<Step>) {
     (because(Cause::HostMemory, text), vec![without.with("python main.py --disable-pinned-memory"), more_host_memory()])
 }
 
+/// Lines that may stand between the beginning of a model's load and the word of its end.
+const LOADING_LINES: u64 = 6;
+
 /// The limit on memory that may not be swapped.
 fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
@@ -471,12 +474,20 @@ fn killed(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     );
     let less = if by == "Ray" { fewer_tasks() } else { less_host_memory() };
     let mut steps = vec![less, more_host_memory()];
-    if by != "Ray" && found.surroundings.is_loading_shards {
+    if by != "Ray" && was_loading(event, found) {
         steps.insert(0, load_in_parts());
     } else if by != "Ray" && found.surroundings.offloads_to_host {
         steps.insert(0, offload_less());
     }
     (because(Cause::HostMemory, text), steps)
+}
+
+/// Whether a model was being loaded when a process was killed: its shards had not all come, or little was printed since it began.
+fn was_loading(event: &Event, found: &Found) -> bool {
+    let surroundings = &found.surroundings;
+    let began = surroundings.loading_line;
+    let is_near = began > 0 && (began..=began + LOADING_LINES).contains(&event.line);
+    surroundings.is_loading_shards || is_near && !surroundings.loads_shards
 }
 
 /// Ray ends a worker before the system does, at 95 % of the node's memory.
@@ -542,7 +553,7 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if found.surroundings.is_within_limit {
         // Docker itself does not say who ended it.
         steps.rotate_right(1);
-    } else if found.surroundings.is_loading_shards {
+    } else if was_loading(event, found) {
         steps.insert(0, load_in_parts());
     } else if found.surroundings.offloads_to_host {
         steps.insert(0, offload_less());

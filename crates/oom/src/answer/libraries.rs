@@ -4,13 +4,14 @@ use highwater_units::size;
 
 use super::engines::{CAPTURE, end_others};
 use super::flags::{after_start, while_loading};
-use super::{because, frameworks, general, llama, vllm};
+use super::{because, frameworks, general, llama, not_memory, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
+use crate::less::{WITHOUT_NUMBERS, less};
 use crate::log::{Event, Found, Purpose, Side};
 use crate::program::Program;
-use crate::steps::{Step, WITHOUT_NUMBERS, less};
+use crate::steps::Step;
 
 /// The answer to a failure of a library.
 pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -22,7 +23,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         {
             beside_arena(event, found)
         }
-        "library-alloc" | "library-handle" if found.surroundings.has_faulted => after_fault(event),
+        "library-alloc" | "library-handle" if found.surroundings.has_faulted => not_memory::after_fault(event),
         "library-alloc" | "library-handle" | "library-workspace" if calls_cupy(event) => beside_cupy(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "ggml-pool" => ggml_pool(event),
@@ -40,9 +41,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
+        "dispatched" if found.surroundings.lacks_gpu_build => not_memory::without_gpu_build(),
         "dispatched" => dispatched(),
         "set-up" | "general-set-up" => set_up(event.origin),
-        "nvml-assert" => nvml_assert(),
+        "nvml-assert" => nvml_assert(found),
         "memory-saver" => return Some(memory_saver(found)),
         "runtime" => runtime(event, found),
         _ => return None,
@@ -85,8 +87,15 @@ pub(super) fn asked(event: &Event) -> String {
 }
 
 fn asynchronous(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let text = "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: the model and its activations need more \
-                    than the GPU has free; only the first line of the error is here, without its numbers";
+    let need = if event.asked.loads() {
+        "a model that is loaded needs more than the GPU has free"
+    } else {
+        "the model and its activations need more than the GPU has free"
+    };
+    let text = format!(
+        "the driver's own allocator (`backend:cudaMallocAsync`) refused a request: {need}; only the first line of the error is here, without its \
+         numbers"
+    );
     let mut steps = found.surroundings.own_steps(event.asked.purpose);
     if let Some(named) = found.surroundings.named.filter(|_| !steps.is_empty()) {
         steps.extend(named.of("numbers"));
@@ -167,22 +176,6 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
     }
     (because(Cause::OutsidePyTorch, text), steps)
-}
-
-/// A kernel failed before, and every call since then.
-fn after_fault(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let text = format!(
-        "{} failed because an earlier kernel had: the log has its assertion or its illegal access, after which every call on the GPU fails; \
-         memory did not run out",
-        event.origin
-    );
-    let step = Step::new(
-        "find-kernel",
-        "find the operation that failed first: run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
-        "usually an index is out of range: a token beyond the vocabulary, a position beyond the model's length, a label beyond the classes",
-    )
-    .with("CUDA_LAUNCH_BLOCKING=1 python train.py");
-    (because(Cause::Unknown, text), vec![step])
 }
 
 /// Whether `CuPy` called the library.
@@ -595,9 +588,14 @@ pub(super) fn set_up(by: &str) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The allocator was out of memory, and could not ask NVML for its message.
-fn nvml_assert() -> (Diagnosis, Vec<Step>) {
-    let text = "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
-                slice, a Jetson, a container without NVML): the numbers are lost";
+fn nvml_assert(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let slice = found.surroundings.slice_gb.map_or_else(String::new, |gigabytes| {
+        format!("; the slice of the GPU that the log names has {gigabytes} GB, whatever the whole GPU has")
+    });
+    let text = format!(
+        "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
+         slice, a Jetson, a container without NVML): the numbers are lost{slice}"
+    );
     let newer = Step::new("record", "use a newer torch, whose message does not need NVML", "it then has the numbers");
     (because(Cause::TooBig, text), vec![shrink(), newer])
 }

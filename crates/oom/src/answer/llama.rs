@@ -69,7 +69,7 @@ fn recovered() -> (Diagnosis, Vec<Step>) {
         "it keeps a copy of the buffers for each batch in flight",
     )
     .with("--ubatch-size 256, or cmake -DGGML_SCHED_MAX_COPIES=1");
-    (because(Cause::Unknown, text), vec![step])
+    (because(Cause::Warning, text), vec![step])
 }
 
 fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
@@ -78,6 +78,16 @@ fn system_memory(event: &Event) -> (Diagnosis, Vec<Step>) {
         _ => String::new(),
     };
     let text = format!("the part of the model that is not on a GPU does not fit in the host's memory{numbers}");
+    let is_far = event.bytes("available").zip(event.bytes("needed")).is_some_and(|(has, needs)| needs / 4 > has);
+    if is_far {
+        // No context and no other program makes up for that.
+        let smaller = Step::new(
+            "smaller-model",
+            "use a much smaller model: this one cannot run on this machine",
+            "all of its weights must be in memory, and nothing else is as large",
+        );
+        return (because(Cause::HostMemory, text), vec![smaller]);
+    }
     let smaller = Step::new(
         "smaller-model",
         "use a smaller model or quantisation, or a shorter context",

@@ -1,16 +1,20 @@
 //! The answer to a log: what failed, why, and what to change, from everything that was found in it.
 
+mod added;
 mod engines;
 mod flags;
 mod frameworks;
 mod general;
+mod growth;
 mod host;
 mod libraries;
 mod llama;
+mod not_memory;
 mod other_engines;
 mod sglang;
 mod shape;
 mod summary;
+mod tensorflow;
 mod tensorrt;
 mod tgi;
 mod vllm;
@@ -21,10 +25,15 @@ use highwater_units::{counted, size};
 
 use super::diagnosis::{Cause, Diagnosis, diagnosis};
 use super::engine::EngineLog;
+use super::less::{WITHOUT_NUMBERS, less};
 use super::log::{AskedAt, Event, Found, Purpose, TracebackFrame};
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
-use super::steps::{Step, WITHOUT_NUMBERS, larger_page_file, less, record_a_snapshot, sort, steps};
+use super::steps::{FRAGMENTATION, Step, larger_page_file, record_a_snapshot, sort, steps};
+use added::{
+    flat_buffers, fused_attention, in_chunks, many_trained, of_one_sample, restart_kernel, restore_on_host, restored,
+    shard, state_on_host,
+};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +62,6 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
-/// A buffer for all parameters is more than this part of a GPU, or it does not matter.
-const FLAT_PART: u64 = 8;
-/// Printed amounts, and a few small tensors beside such buffers, are off by this part at most.
-const FLAT_ERROR: u64 = 500;
-/// Weights and averages in 16 and 32 bits are no more buffers of one size.
-const MOST_BUFFERS: u64 = 8;
-
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
 
@@ -81,7 +83,11 @@ pub fn answer(found: &Found) -> Option<Answer> {
     let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
     let (at, event) = match (event, &situation) {
         (Some((at, event)), None) => (at, event),
-        (Some((at, event)), Some(_)) if weight(event) >= if has_numbers { 3 } else { 2 } => (at, event),
+        (Some((at, event)), Some(situation))
+            if weight(event) >= if has_numbers { 3 } else { 2 } && !is_of_full_gpu(event, situation) =>
+        {
+            (at, event)
+        }
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
             let (diagnosis, mut steps) = host::pinned(None);
             if found.surroundings.is_windows {
@@ -98,12 +104,39 @@ pub fn answer(found: &Found) -> Option<Answer> {
             diagnosis.notes.extend(asked(&found.groups[0].asked));
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
-        (_, Some(_)) => return situation.map(|situation| of_message(situation, found)),
+        (_, Some(_)) => {
+            return situation.map(|situation| {
+                let purpose = situation.purpose;
+                let is_server = situation.engine.is_some();
+                let mut answer = of_message(situation, found);
+                if !is_server
+                    && matches!(answer.diagnosis.cause, Cause::TooBig | Cause::Fragmentation | Cause::OutsidePyTorch)
+                {
+                    growth::beside(&mut answer.diagnosis, &mut answer.steps, purpose, found, false);
+                }
+                answer
+            });
+        }
         (None, None) => return summary::explain(found),
     };
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
+    if matches!(diagnosis.cause, Cause::TooBig | Cause::Unknown)
+        && ENGINES.iter().all(|engine| !event.id.starts_with(engine))
+    {
+        of_one_sample(&mut steps, found);
+        diagnosis.notes.extend(many_trained(&mut steps, found));
+    }
+    let is_of_ollama = ["llama-", "ollama-"].iter().any(|engine| event.id.starts_with(engine));
+    if let Some(variable) = found.events.iter().find(|other| other.id == "variable" && is_of_ollama) {
+        // What the user wanted to set is not set.
+        steps.insert(0, not_memory::fix_variable(variable));
+    }
+    if matches!(diagnosis.cause, Cause::HostMemory | Cause::TooBig | Cause::OutsidePyTorch) {
+        let is_host = diagnosis.cause == Cause::HostMemory;
+        growth::beside(&mut diagnosis, &mut steps, event.asked.purpose, found, is_host);
+    }
     // A signal comes at any line.
     let is_signal = ["worker-killed", "worker-exited", "worker-died", "oom-kill", "limit-kill", "sigkill", "bus-error"];
     if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && !is_signal.contains(&event.id) {
@@ -148,6 +181,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
         diagnosis.notes.extend(summary::note(group.message.device, found));
         diagnosis.notes.extend(several_ranks(found));
+        if situation.engine.is_none() {
+            of_one_sample(&mut steps, found);
+            diagnosis.notes.extend(many_trained(&mut steps, found));
+        }
         if let Some(times) = flat_buffers(&situation).filter(|_| group.asked.is_backward()) {
             diagnosis.notes.push(format!(
                 "PyTorch holds {times} times the request in tensors, to the last digits: most likely weights and optimizer state in flat \
@@ -189,10 +226,24 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         } else {
             flags::after_start(&log, situation.shortage_bytes(), situation.capacity_bytes)
         });
+        if found.groups.first().is_some_and(|group| group.asked.loads()) {
+            // No sequence is there yet.
+            steps.retain(|step| step.id != "fewer-sequences");
+            steps.extend(flags::offloaded_weights(&log));
+        }
         sort(&mut steps);
         if is_trial {
             // The batch is a setting, the model is what is to be served.
             steps.sort_by_key(|step| step.id == "less-weights");
+            if found.groups.first().is_some_and(|group| group.asked.is_of_layer())
+                && !found.surroundings.has_multimodal_items
+            {
+                // The sampler's test with all sequences comes after the layers.
+                steps.sort_by_key(|step| step.id != "fewer-batched-tokens");
+            }
+            if vllm::leaves_no_cache(&situation, &log) {
+                steps.sort_by_key(|step| FRAGMENTATION.contains(&step.id));
+            }
         }
         if diagnosis.cause == Cause::EngineShare {
             steps.sort_by_key(|step| step.id != "lower-share");
@@ -203,6 +254,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         if situation.tried_bytes >= Some(BEYOND_SHARE_BYTES) {
             // One request of that size holds all scores of an attention, or a whole batch of images: no share of the GPU brings it.
             steps.sort_by_key(|step| step.id != "fewer-batched-tokens");
+        }
+        if engine == "tgi" && found.groups.first().is_some_and(|group| group.asked.of_client) {
+            // The warm-up went well, and a request failed.
+            steps.sort_by_key(|step| step.id != "lower-share");
         }
         diagnosis.notes.extend(flags::shares(&log));
         diagnosis.notes.extend(engines::sleeps(&log));
@@ -226,9 +281,18 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 ),
             );
         }
-        if group.is_some_and(|group| group.asked.restores_to_gpu) && situation.kind == Kind::Driver {
-            steps.retain(|step| step.id != "less-weights");
-            steps.insert(0, restore_on_host());
+        if group.is_some_and(|group| group.asked.restores_to_gpu) {
+            if situation.kind == Kind::Driver {
+                steps.retain(|step| step.id != "less-weights");
+            }
+            if matches!(diagnosis.cause, Cause::TooBig | Cause::OutsidePyTorch | Cause::Fragmentation | Cause::Unknown)
+            {
+                steps.insert(0, restore_on_host());
+            }
+            if diagnosis.cause == Cause::Unknown {
+                diagnosis.cause = Cause::OutsidePyTorch;
+                diagnosis.text = restored(&situation);
+            }
         }
         if found.groups.first().is_some_and(|group| group.asked.holds_logits()) {
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(steps.len());
@@ -293,90 +357,12 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
 }
 
-/// How many times a large request all tensors are, where that is a whole number: a program whose other tensors are small beside buffers
-/// for all parameters.
-fn flat_buffers(situation: &Situation) -> Option<u64> {
-    let (tried, allocated) = (situation.tried_bytes?, situation.allocated_bytes?);
-    let is_large = situation.capacity_bytes.is_some_and(|capacity| tried > capacity / FLAT_PART);
-    let times = (allocated + tried / 2) / tried.max(1);
-    let is_whole = allocated.abs_diff(times.saturating_mul(tried)) <= allocated / FLAT_ERROR;
-    (is_large && (2..=MOST_BUFFERS).contains(&times) && is_whole && situation.engine.is_none()).then_some(times)
-}
-
-/// The state of training need not be whole on each GPU.
-fn shard() -> Step {
-    Step::new(
-        "shard-state",
-        "give each rank a part of the gradients, the weights and the optimizer's state, or train fewer parameters",
-        "a buffer for all parameters is as large with any batch",
-    )
-    .with("ZeRO-2 or ZeRO-3 (DeepSpeed), FSDP with FULL_SHARD, CPU offload of the optimizer, LoRA")
-}
-
-/// A checkpoint need not be gathered on the GPU.
-fn state_on_host() -> Step {
-    Step::new(
-        "offload-state",
-        "gather the checkpoint in the host's memory, on one rank or in shards",
-        "the traceback builds a state dict, whose full tensors need memory beside the model",
-    )
-    .with(
-        "FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True), or \
-         torch.distributed.checkpoint",
-    )
-}
-
-/// Attention whose scores are never whole.
-fn fused_attention(situation: &Situation) -> Step {
-    let step = Step::new(
-        "fused-attention",
-        "use an attention kernel that never holds all scores, and check that this GPU, data type and mask allow it",
-        "without one, PyTorch multiplies all queries by all keys: memory grows with the square of the tokens",
-    );
-    step.with(match situation.backend {
-        Some("NPU") => "torch_npu.npu_fusion_attention",
-        Some("XPU" | "MPS") => "attention in slices, such as pipe.enable_attention_slicing()",
-        _ => "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) fails with the reason where it cannot; or xformers, flash-attn",
-    })
-}
-
-/// What a notebook's process holds, it holds until its end.
-fn restart_kernel() -> Step {
-    Step::new(
-        "restart-kernel",
-        "restart this notebook's kernel, and shut down those of other notebooks on the GPU",
-        "each keeps its models and tensors, and after an error those of the failed cell, until it ends; a closed tab ends nothing",
-    )
-}
-
-/// A checkpoint remembers the GPU that it was saved from.
-fn restore_on_host() -> Step {
-    Step::new(
-        "map-location",
-        "load the checkpoint to the host's memory, and move the model to the GPU that it is for",
-        "`torch.load` puts each tensor back on the GPU that it was saved from, whatever device the program uses",
-    )
-    .with("torch.load(path, map_location=\"cpu\")")
-}
-
-/// Not all logits at once.
-fn in_chunks(tried_bytes: Option<u64>) -> Step {
-    let step = Step::new(
-        "chunk-logits",
-        "compute the loss, the log-probabilities or the entropy in chunks of tokens, or with a fused kernel",
-        "this line allocates a number for each token and vocabulary entry; in chunks, only one chunk exists at a \
-         time",
-    )
-    .with("use_liger_kernel=True (transformers, TRL), loss_type=\"chunked_nll\" (TRL), entropy_from_logits_with_chunking=True (verl)");
-    match tried_bytes {
-        Some(tried) => step.brings(tried, None),
-        None => step,
-    }
-}
-
 /// The lines that asked for the memory, in a sentence.
 fn asked(at: &AskedAt) -> Option<String> {
     let innermost = at.innermost.as_ref().filter(|frame| !frame.source.starts_with("raise "))?;
+    if at.of_client {
+        return None;
+    }
     let place = |frame: &TracebackFrame| {
         // A box around a traceback may be cut.
         if frame.file.is_empty() && frame.line == 0 {
@@ -391,6 +377,12 @@ fn asked(at: &AskedAt) -> Option<String> {
         let line = if frame.line == 0 { String::new() } else { format!(":{}", frame.line) };
         format!("{}{line} {}{text}", short(&frame.file), frame.function)
     };
+    if at.only_looks() {
+        return Some(format!(
+            "the error appeared in {}, which only looks at the memory or waits for the GPU: the request that failed was made before, elsewhere",
+            place(innermost)
+        ));
+    }
     let allocates = at.allocates().map_or_else(String::new, |what| format!(": it allocates {what}"));
     Some(match &at.own {
         Some(own) if own != innermost => format!("requested by {}, inside {}{allocates}", place(own), place(innermost)),
@@ -449,13 +441,14 @@ fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event
 fn weight(event: &Event) -> u8 {
     match event.id {
         "vllm-load" | "tgi-load" => 2,
-        // It may be a warning, or its failure is told better by another.
-        "sglang-unbalanced" | "llama-fit" | "no-batch-size" | "evaluation" | "bare" => 1,
+        // It may be a warning or one refused request, or its failure is told better by another.
+        "vllm-request" | "sglang-request" | "tgi-request" | "sglang-unbalanced" | "sglang-leak" | "llama-fit"
+        | "no-batch-size" | "evaluation" | "bare" => 1,
         id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" => 0,
+        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
@@ -464,6 +457,11 @@ fn weight(event: &Event) -> u8 {
         | "capture" | "llama-pinned" => 1,
         _ => 2,
     }
+}
+
+/// Whether a call that the driver refused as invalid follows from a full GPU, by the numbers of PyTorch's message.
+fn is_of_full_gpu(event: &Event, situation: &Situation) -> bool {
+    event.id == "vllm-cumem-invalid" && situation.shortage_bytes() > Some(0)
 }
 
 fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
@@ -477,6 +475,8 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
         .or_else(|| general::explain(event, found))
+        .or_else(|| not_memory::explain(event))
+        .or_else(|| growth::explain(event, found))
 }
 
 /// No device has so much, or no machine.

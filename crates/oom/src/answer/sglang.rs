@@ -5,21 +5,26 @@ use highwater_units::size;
 use super::because;
 use super::engines::missing_of_message;
 use super::flags::{
-    chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, share, times, without_graphs,
+    chunked_prefill, fewer_sequences, less_weights, lower_share, raise_share, share, smaller_cache_type, times,
+    without_graphs,
 };
 use super::host::more_host_memory;
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
-use crate::log::{Event, Found};
+use crate::known::Decimal;
+use crate::log::{Event, Found, Group};
 use crate::steps::Step;
 
 /// The answer to a failure of `SGLang`.
 pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
+        "sglang-pool" | "sglang-graphs" if is_between(found) => between(event, log, found),
         "sglang-pool" => pool(event, log),
         "sglang-graphs" => graphs(log, found),
-        "sglang-prefill" | "sglang-decode" => batch(event, log),
+        "sglang-request" => request(event, log),
+        "sglang-prefill" | "sglang-decode" => batch(event, log, found),
         "sglang-slots" => slots(event),
+        "sglang-leak" => leak(),
         "sglang-state" => state(event, log),
         "sglang-beside" => beside(event, log),
         "sglang-staging" => staging(),
@@ -30,8 +35,96 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
     })
 }
 
-fn pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+/// Shares that lie this far apart may have one between them that fits.
+const FAR_APART: u64 = 30_000;
+
+/// Whether the log has both failures: a pool without memory, and a full GPU beside the pool.
+fn is_between(found: &Found) -> bool {
+    let has = |id: &str| found.events.iter().any(|event| event.id == id);
+    let is_full = |group: &Group| group.message.free_bytes < group.message.tried_bytes && !group.asked.loads();
+    // A person names both shares, and the failure with one of them.
+    let is_told = || {
+        let shares = found.engine.as_ref().map_or(0, |log| log.shares_tried.len());
+        shares > 1 && found.mention.as_ref().is_some_and(|mention| mention.text.contains("out of memory"))
+    };
+    has("sglang-pool") && (has("sglang-graphs") || found.groups.iter().any(is_full) || is_told())
+}
+
+/// One share is too small, and another too large.
+fn between(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     let printed = log.printed();
+    let shares = || log.shares_tried.iter().copied().chain(event.decimal("fraction"));
+    let (low, high) = (shares().min(), shares().max());
+    let numbers = found.groups.first().and_then(|group| Some((group.message.tried_bytes?, group.message.free_bytes?)));
+    let numbers = numbers.map_or_else(String::new, |(tried, free)| {
+        format!(": {} was requested, and {} was free", size(tried), size(free))
+    });
+    let apart = low.zip(high).filter(|(low, high)| low < high);
+    let at =
+        |of: Option<Decimal>| of.filter(|_| apart.is_some()).map_or_else(String::new, |of| format!(" ({})", share(of)));
+    let text = format!(
+        "two failures with opposite cures: with the smaller `mem_fraction_static`{} the weights fill the engine's share and the KV cache gets \
+         nothing; with the larger one{} too little is left beside it for activations, CUDA graphs and other buffers{numbers}",
+        at(low),
+        at(high)
+    );
+    let middle = apart.filter(|(low, high)| high.millionths - low.millionths > FAR_APART).map(|(low, high)| {
+        let middle = Decimal { millionths: u64::midpoint(low.millionths, high.millionths) };
+        let detail = format!("{} is too small and {} too large", share(low), share(high));
+        Step::new("between-shares", "try a share between the two", detail)
+            .with(format!("--mem-fraction-static {}", share(middle)))
+    });
+    let less = Step::new(
+        "less-beside-pool",
+        "need less beside the pool, and keep the larger share: smaller and fewer CUDA graphs, and fewer tokens in one pass",
+        "no share alone helps where the weights nearly fill the GPU; a draft model and its graphs lie there, too",
+    );
+    let less = less
+        .with("--cuda-graph-max-bs 8 (or --disable-cuda-graph) --chunked-prefill-size 2048 --max-running-requests 16");
+    let steps = middle.into_iter().chain([less, less_weights(log, &printed, missing_of_message(found))]).collect();
+    (because(Cause::EngineShare, text), steps)
+}
+
+/// A request beyond the pool.
+fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let (length, fits) = (event.number("length"), event.number("fits").or_else(|| event.number("context")));
+    let of = length.map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+    let limit = fits.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
+    let printed = log.printed();
+    // A little of the pool is kept back for the answer.
+    let is_pool = printed.kv_tokens.zip(fits).map(|(pool, fits)| fits + 64 >= pool);
+    let is_pool = if event.number("context").is_some() { Some(false) } else { is_pool };
+    let which = match is_pool {
+        Some(true) => "as many as the KV cache's pool holds",
+        Some(false) if event.number("context").is_some() => "the model's context length",
+        Some(false) => "the context length, for the KV cache's pool is larger",
+        None => "as many as the KV cache's pool holds, or the context length if that is smaller",
+    };
+    let of_pool = is_pool != Some(false);
+    let text = format!(
+        "a request{of} is longer than the engine allows{limit}: that is {which}; the engine refused it, the GPU is not full, and other requests go on"
+    );
+    let shorter =
+        Step::new("shorter-context", "send a shorter prompt, or let the engine cut it", "other requests go on")
+            .with("--allow-auto-truncate");
+    let raise = if of_pool {
+        raise_share(log, printed.free_before_bytes, None, None)
+    } else {
+        Some(
+            Step::new("raise-limit", "raise the context length, if the model allows it", "it is a setting")
+                .with("--context-length"),
+        )
+    };
+    let smaller = of_pool.then(|| smaller_cache_type(log, None, None)).flatten();
+    let cause = if of_pool { Cause::KvCache } else { Cause::Limit };
+    (because(cause, text), [shorter].into_iter().chain(raise).chain(smaller).collect())
+}
+
+fn pool(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let mut printed = log.printed();
+    // The line after the weights tells both where the one before them is missing.
+    let before = printed.weights_bytes.zip(printed.free_after_weights_bytes).map(|(weights, after)| weights + after);
+    printed.free_before_bytes = printed.free_before_bytes.or(before);
     let now = event.decimal("fraction").or(log.mem_fraction_static);
     let of = now.map_or_else(String::new, |now| format!(" (`mem_fraction_static` {})", share(now)));
     let room = match (printed.free_before_bytes, printed.weights_bytes, now) {
@@ -183,7 +276,25 @@ fn graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(Cause::EngineShare, text), steps)
 }
 
-fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+fn batch(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    if let Some((tokens, available)) = event.number("tokens").zip(event.number("available"))
+        && available >= tokens
+    {
+        let text = format!(
+            "the KV cache has {available} tokens to give, and could not give {tokens}: its pages, or another pool beside it (states of linear \
+             attention, windows), were short; neither the cache nor the GPU is full"
+        );
+        let fewer = fewer_running("each takes whole pages, and its own state or window");
+        return (because(Cause::KvCache, text), vec![fewer, newer()]);
+    }
+    if let Some(part) = found.surroundings.pool_use.filter(|part| part.millionths < HALF) {
+        let text = format!(
+            "the KV cache was not full, with {} % of it in use at the last reading, and its scheduler found no place for these tokens: its \
+             bookkeeping is wrong, or other places are short (pages, states, windows)",
+            part.millionths / 10_000
+        );
+        return (because(Cause::KvCache, text), vec![newer(), fewer_running("each takes places of its own")]);
+    }
     let text = match event.id {
         "sglang-prefill" => "the KV cache has no room for the tokens of this prompt: the cache is full, not the GPU",
         _ => "the KV cache has no room for the next tokens of the running requests: the cache is full, not the GPU",
@@ -194,6 +305,24 @@ fn batch(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     steps.push(fewer_running("each keeps its tokens in the cache"));
     steps.push(chunked_prefill(log));
     (because(Cause::KvCache, text), steps)
+}
+
+/// Half of a pool, in millionths.
+const HALF: u64 = 500_000;
+
+fn newer() -> Step {
+    Step::new(
+        "newer-release",
+        "use a newer SGLang: a request that fits should wait, not end the scheduler",
+        "each request takes whole pages, of which the scheduler has counted too few",
+    )
+}
+
+/// The scheduler's sums do not add up.
+fn leak() -> (Diagnosis, Vec<Step>) {
+    let text = "SGLang's scheduler counts fewer free tokens of its KV cache than there should be: an error of its bookkeeping, and neither the \
+                cache nor the GPU is full";
+    (because(Cause::NotMemory, text), vec![newer()])
 }
 
 fn unbalanced() -> (Diagnosis, Vec<Step>) {

@@ -146,7 +146,7 @@ pub(super) fn of_llm(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     match (event.id, event.bytes("model_free"), event.bytes("model_total")) {
         ("trtllm-cache", ..) => cache(log),
         (_, Some(free), Some(total)) => model(log, free, total),
-        _ => executor(event),
+        _ => executor(event, log),
     }
 }
 
@@ -172,6 +172,9 @@ fn cache(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     (because(Cause::KvCache, text), steps)
 }
 
+/// An engine that is built for so many sequences has large buffers, whatever it serves.
+const LARGE_BATCH: u64 = 64;
+
 /// The weights do not fit.
 fn model(log: &EngineLog, free: u64, total: u64) -> (Diagnosis, Vec<Step>) {
     let text = format!(
@@ -187,7 +190,7 @@ fn model(log: &EngineLog, free: u64, total: u64) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
-fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn executor(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
     let cache = event.bytes("kv_free").map_or_else(String::new, |free| {
         format!(
@@ -207,7 +210,12 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "fewer-sequences",
             "build or run with a smaller batch and fewer tokens",
-            "buffers are sized for the largest batch",
+            match log.max_num_seqs {
+                Some(batch) => {
+                    format!("buffers are sized for the largest batch, {batch} here, when the engine is built")
+                }
+                None => "buffers are sized for the largest batch".to_owned(),
+            },
         )
         .with(change)
     };
@@ -220,7 +228,9 @@ fn executor(event: &Event) -> (Diagnosis, Vec<Step>) {
     let steps = match part {
         Some((part, _)) => vec![fewer(part.settings), lower],
         // Its own buffers are allocated before there is a cache.
-        None if event.text("engine").is_some() => vec![fewer("max_batch_size, max_num_tokens, max_seq_len"), lower],
+        None if event.text("engine").is_some() || log.max_num_seqs >= Some(LARGE_BATCH) => {
+            vec![fewer("max_batch_size, max_num_tokens, max_seq_len"), lower]
+        }
         None => vec![lower, fewer("max_batch_size, max_num_tokens, max_seq_len")],
     };
     (because(Cause::EngineShare, text), steps)

@@ -17,8 +17,39 @@ pub(super) fn explain(event: &Event, log: &EngineLog) -> Option<(Diagnosis, Vec<
         "tgi-load" => load(log),
         "tgi-prefill" | "tgi-total" => warm_up(event, log),
         "tgi-batch" => batch(event),
+        "tgi-request" => request(event),
         _ => return None,
     })
+}
+
+/// A request beyond the limits that were set, or computed, at start.
+fn request(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (limit, inputs, new) = (event.number("limit"), event.number("inputs"), event.number("new"));
+    let asked = match (inputs, new) {
+        (Some(inputs), Some(new)) => format!("{inputs} tokens and {new} new ones"),
+        (Some(inputs), None) => format!("{inputs} tokens"),
+        _ => "more tokens".to_owned(),
+    };
+    let of = limit.map_or_else(String::new, |limit| format!(" of {limit} tokens"));
+    let text = format!(
+        "the server refused a request of {asked}: its own limit{of} is smaller; the GPU is not full, and other requests go on"
+    );
+    let shorter = Step::new(
+        "shorter-context",
+        "send a shorter prompt, or request fewer new tokens",
+        "both count towards the limit",
+    );
+    let raise = Step::new(
+        "raise-limit",
+        "raise the server's limits, if the KV cache has room for such a request",
+        "the server prints at its start how many tokens the cache holds",
+    );
+    let flags = if new.is_some() {
+        "--max-total-tokens"
+    } else {
+        "--max-input-tokens (--max-input-length), --max-total-tokens"
+    };
+    (because(Cause::Limit, text), vec![shorter, raise.with(flags)])
 }
 
 fn warm_up(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {

@@ -5,7 +5,8 @@ use highwater_units::size;
 use super::because;
 use super::engines::{end_others, load, missing_of_message};
 use super::flags::{
-    fewer_sequences, less_weights, lower_share, raise_share, share, smaller_cache_type, times, total, without_graphs,
+    VLLM_SHARE, fewer_sequences, less_weights, lower_share, raise_share, share, smaller_cache_type, times, total,
+    without_graphs,
 };
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
@@ -19,6 +20,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "vllm-no-blocks" | "vllm-autofit" => no_blocks(log),
         "vllm-kv-too-small" | "vllm-seq-len" => too_long(event, log),
         "vllm-blocks" => free_blocks(event, log),
+        "vllm-request" => request(event, log),
         "vllm-free-memory" => free_memory(event, log, found),
         "vllm-sampler" | "vllm-pooler" => sampler(event, log, found),
         "vllm-load" => load(log),
@@ -99,6 +101,39 @@ fn free_blocks(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let mut steps = vec![fewer_sequences(log, &printed, None)];
     steps.extend(raise_share(log, total(log, &printed), None, None));
     steps.push(newer);
+    (because(Cause::KvCache, text), steps)
+}
+
+/// A prompt that no number of free blocks can hold.
+fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let printed = log.printed();
+    let of = event.number("length").map_or_else(String::new, |tokens| format!(" of {tokens} tokens"));
+    if let Some(limit) = event.number("limit") {
+        let text = format!(
+            "the engine refused a prompt{of}: its own limit of {limit} tokens is smaller (`max_model_len`, or `max_num_batched_tokens` without \
+             chunked prefill); the GPU is not full"
+        );
+        let shorter = Step::new("shorter-context", "send a shorter prompt", "other requests go on");
+        let raise = Step::new("raise-limit", "raise the limit, if the KV cache has room for it", "it is a setting");
+        return (because(Cause::Limit, text), vec![shorter, raise.with("--max-model-len, --max-num-batched-tokens")]);
+    }
+    let tokens =
+        printed.kv_tokens.or_else(|| printed.gpu_blocks.map(|blocks| blocks * printed.block_size.unwrap_or(16)));
+    let holds = tokens.map_or_else(String::new, |tokens| format!(", which holds {tokens} tokens"));
+    let text = format!(
+        "a prompt{of} is longer than the whole KV cache{holds}: the engine refused it, and it would not fit in an empty cache either"
+    );
+    let shorter = Step::new(
+        "shorter-context",
+        "send a shorter prompt, or bound requests by `max_model_len`",
+        "the cache has to hold one request in full",
+    );
+    let shorter =
+        shorter.with(tokens.map_or_else(|| "--max-model-len".to_owned(), |tokens| format!("--max-model-len {tokens}")));
+    let mut steps = vec![shorter];
+    steps.extend(raise_share(log, total(log, &printed), None, None));
+    steps.extend(smaller_cache_type(log, None, None));
+    steps.push(less_weights(log, &printed, None));
     (because(Cause::KvCache, text), steps)
 }
 
@@ -299,6 +334,14 @@ pub(super) fn is_trial(log: &EngineLog, found: &Found) -> bool {
     log.engine == Some("vllm") && found.surroundings.profiles && !has_pool
 }
 
+/// Whether weights and activations of the trial are more than the engine's share: without gaps they fit the GPU, and no cache is left.
+pub(super) fn leaves_no_cache(situation: &Situation, log: &EngineLog) -> bool {
+    let share = log.utilization.unwrap_or(VLLM_SHARE);
+    let needed = situation.allocated_bytes.zip(situation.tried_bytes).map(|(held, tried)| held.saturating_add(tried));
+    let of = situation.capacity_bytes.map(|capacity| times(capacity, share.millionths, 1_000_000));
+    needed.zip(of).is_some_and(|(needed, of)| needed > of)
+}
+
 /// Why it failed.
 pub(super) fn trial(situation: &Situation) -> String {
     let amount = |bytes: Option<u64>| bytes.map_or_else(|| "an unknown amount".to_owned(), size);
@@ -310,6 +353,25 @@ pub(super) fn trial(situation: &Situation) -> String {
     )
 }
 
+/// The same where PyTorch's numbers are missing.
+pub(super) fn trial_without_numbers(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let tokens = found.surroundings.multimodal_tokens;
+    let tokens = tokens.map_or_else(String::new, |tokens| format!(" ({tokens} tokens)"));
+    let items = if found.surroundings.has_multimodal_items {
+        format!(", with as many and as large images and videos as a request may have{tokens}")
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "the GPU had no memory for vLLM's trial at its start, which computes the largest batch{items}, before there is a KV cache: no request was \
+         served yet, and no share of the GPU helps"
+    );
+    let mut steps = smaller_trial(log, None, found.surroundings.has_multimodal_items);
+    // The log speaks of their tokens.
+    steps.sort_by_key(|step| step.id != "fewer-items");
+    (because(Cause::TooBig, text), steps)
+}
+
 /// What makes the largest batch smaller.
 pub(super) fn smaller_trial(log: &EngineLog, missing: Option<u64>, has_items: bool) -> Vec<Step> {
     let printed = log.printed();
@@ -318,7 +380,7 @@ pub(super) fn smaller_trial(log: &EngineLog, missing: Option<u64>, has_items: bo
         "allow fewer or smaller images and videos in a request: the trial encodes as many as a request may have",
         "each takes the encoder's activations and its own tokens",
     )
-    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'");
+    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}', --mm-processor-kwargs '{\"max_pixels\": 602112}'");
     let items = has_items.then_some(items);
     let rest = [super::flags::batched_tokens(log), less_weights(log, &printed, missing)];
     [fewer_sequences(log, &printed, missing)].into_iter().chain(items).chain(rest).collect()

@@ -104,7 +104,7 @@ pub(crate) const LINES: &[Row] = &[
 ];
 
 /// Bytes that a line with an engine's settings holds.
-pub(crate) const SETTINGS: [&str; 18] = [
+pub(crate) const SETTINGS: [&str; 19] = [
     "LLM engine (v",
     "default args",
     "server_args=",
@@ -121,6 +121,7 @@ pub(crate) const SETTINGS: [&str; 18] = [
     "lmsysorg/sglang",
     "text-generation-launcher ",
     "trtllm-serve ",
+    "--max_batch_size",
     "cache_max_entry_count=",
     "cache-max-entry-count",
 ];
@@ -148,7 +149,7 @@ pub(crate) enum Setting {
 }
 
 /// The names of settings, with `_` for `-`. The earlier counts.
-pub(crate) const NAMES: [(&str, Setting); 28] = [
+pub(crate) const NAMES: [(&str, Setting); 29] = [
     ("model_path", Setting::Model),
     ("model_tag", Setting::Model),
     ("model", Setting::Model),
@@ -165,6 +166,7 @@ pub(crate) const NAMES: [(&str, Setting); 28] = [
     ("pipeline_parallel_size", Setting::PipelineParallel),
     ("pp_size", Setting::PipelineParallel),
     ("max_num_seqs", Setting::MaxNumSeqs),
+    ("max_batch_size", Setting::MaxNumSeqs),
     ("max_num_batched_tokens", Setting::MaxNumBatchedTokens),
     ("gpu_memory_utilization", Setting::Utilization),
     ("mem_fraction_static", Setting::MemFractionStatic),

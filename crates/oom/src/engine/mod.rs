@@ -10,6 +10,10 @@ use crate::known::{Decimal, Value, Values};
 
 /// Processes of an engine that are told apart.
 const MAX_RANKS: usize = 1024;
+/// Shares of the GPU that are kept.
+const MAX_SHARES: usize = 16;
+/// Nobody gives an engine less than this part of a GPU, in millionths.
+const LEAST_SHARE: u64 = 300_000;
 /// Sleeps whose rest is kept.
 const MAX_SLEEPS: usize = 256;
 
@@ -49,6 +53,8 @@ pub struct EngineLog {
     pub utilization: Option<Decimal>,
     /// `mem_fraction_static` of `SGLang`.
     pub mem_fraction_static: Option<Decimal>,
+    /// Each `mem_fraction_static` that the log names, in order.
+    pub shares_tried: Vec<Decimal>,
     /// `cache_max_entry_count` of `LMDeploy`.
     pub cache_max_entry_count: Option<Decimal>,
     /// A KV cache of a given size, where one is set.

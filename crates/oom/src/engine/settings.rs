@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 
-use super::EngineLog;
 use super::lines::{NAMES, Setting};
+use super::{EngineLog, LEAST_SHARE, MAX_SHARES};
 use crate::known::{Decimal, text_of};
 
 /// The longest value.
@@ -26,6 +26,7 @@ impl EngineLog {
         for (setting, value) in SETTINGS.values(line) {
             self.set(setting, &value);
         }
+        self.take_spoken_shares(line);
         let has = |words: &[u8]| memmem::find(line, words).is_some();
         if let Some(at) = memmem::find(line, SERVE) {
             // The model stands behind the command, without a name.
@@ -73,6 +74,21 @@ impl EngineLog {
         }
     }
 
+    /// Takes the shares that a person names: "with `--mem-fraction-static` at 0.85 it fails, and at 0.84 ...".
+    fn take_spoken_shares(&mut self, line: &[u8]) {
+        let has = |words: &[u8]| memmem::find(line, words).is_some();
+        if !has(b"fraction-static") && !has(b"fraction_static") || has(b"erver_args") || has(b"ServerArgs") {
+            return;
+        }
+        let words = line.split(|byte| !byte.is_ascii_digit() && *byte != b'.');
+        for word in words.filter_map(|word| std::str::from_utf8(word).ok()?.trim_end_matches('.').strip_prefix("0.")) {
+            let share = Decimal::parse(&format!("0.{word}")).filter(|share| share.millionths >= LEAST_SHARE);
+            if self.shares_tried.len() < MAX_SHARES {
+                self.shares_tried.extend(share.filter(|share| !self.shares_tried.contains(share)));
+            }
+        }
+    }
+
     fn set(&mut self, setting: Setting, value: &str) {
         let number = value.parse::<u64>().ok();
         let text = Some(value.to_owned()).filter(|value| value != "None");
@@ -90,7 +106,11 @@ impl EngineLog {
             Setting::KvCacheMemory => first(&mut self.kv_cache_setting_bytes),
             Setting::Utilization => self.utilization = self.utilization.or(Decimal::parse(value)),
             Setting::MemFractionStatic => {
-                self.mem_fraction_static = self.mem_fraction_static.or(Decimal::parse(value));
+                let share = Decimal::parse(value);
+                self.mem_fraction_static = self.mem_fraction_static.or(share);
+                if self.shares_tried.len() < MAX_SHARES {
+                    self.shares_tried.extend(share.filter(|share| !self.shares_tried.contains(share)));
+                }
             }
             Setting::CacheMaxEntryCount => {
                 self.cache_max_entry_count = self.cache_max_entry_count.or(Decimal::parse(value));

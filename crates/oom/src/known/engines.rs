@@ -159,6 +159,11 @@ pub(super) const ROWS: &[Row] = &[
         "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction:f}. Raise --mem-fraction-static above \
          {least:f}",
     ),
+    row(
+        "sglang-pool",
+        "SGLang 0.5.20 or newer",
+        "Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static={fraction:f}",
+    ),
     row("sglang-pool", "SGLang 0.4 or newer", "is larger than the profiled value -{missing_tokens:n}"),
     row(
         "sglang-state",
@@ -205,11 +210,53 @@ pub(super) const ROWS: &[Row] = &[
     row("sglang-graphs", "SGLang", "Capture cuda graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.20 or newer", "Capture CUDA graph failed: {*}out of memory"),
     row("sglang-graphs", "SGLang 0.5.23", "insufficient decode CUDA graph headroom"),
+    row(
+        "sglang-prefill",
+        "SGLang 0.4.7 or newer",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Available tokens: {available:n}",
+    ),
+    row(
+        "sglang-prefill",
+        "SGLang 0.4.7 or newer",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Available full tokens: {available:n}",
+    ),
+    row(
+        "sglang-prefill",
+        "SGLang 0.4.7 or newer",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens.",
+    ),
     row("sglang-prefill", "SGLang", "Prefill out of memory."),
+    row(
+        "sglang-request",
+        "SGLang 0.4 or newer",
+        "Input length ({length:n} tokens) exceeds the maximum allowed length ({fits:n} tokens)",
+    ),
+    row(
+        "sglang-request",
+        "SGLang up to 0.4",
+        "Request length is longer than the KV cache pool size or the max context length{*}origin_input_ids)={length:n},{*}max_req_input_len={fits:n}",
+    ),
+    row(
+        "sglang-request",
+        "SGLang up to 0.4",
+        "Request length is longer than the KV cache pool size or the max context length",
+    ),
     row("sglang-decode", "SGLang", "Decode out of memory."),
     row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory. Try to lower your batch size."),
     row("sglang-decode", "SGLang 0.5 or newer", "Out of memory even after retracting all other requests"),
+    row(
+        "sglang-request",
+        "SGLang 0.4 or newer",
+        "The input ({length:n} tokens) is longer than the model's context length ({context:n} tokens)",
+    ),
+    row(
+        "sglang-request",
+        "SGLang 0.4.2 or newer",
+        "Requested token count exceeds the model's maximum context length of {context:n} tokens. You requested a total of {length:n} tokens",
+    ),
+    row("sglang-leak", "SGLang up to 0.4", "KV cache pool leak detected"),
+    row("sglang-leak", "SGLang 0.4 or newer", "token_to_kv_pool_allocator memory leak detected"),
     row("sglang-decode", "SGLang 0.5", "No space left for only one request"),
     row("sglang-decode", "SGLang 0.5.22", "HiSparse spec decode failed to allocate logical KV slots"),
     row("sglang-decode", "SGLang 0.5.22", "HiSparse spec failed to allocate {slots:n} scratch slots"),
@@ -218,6 +265,22 @@ pub(super) const ROWS: &[Row] = &[
         "sglang-unbalanced",
         "SGLang",
         "The memory capacity is unbalanced. Some GPUs may be occupied by other processes",
+    ),
+    row(
+        "vllm-request",
+        "vLLM up to 0.10",
+        "nput prompt ({length:n} tokens) is too long and exceeds the capacity of block_manager",
+    ),
+    row(
+        "vllm-request",
+        "vLLM up to 0.10",
+        "nput prompt ({length:n} tokens) + lookahead slots ({slots:n}) is too long and exceeds the capacity of block_manager",
+    ),
+    row("vllm-request", "vLLM up to 0.10", "nput prompt ({length:n} tokens) is too long and exceeds limit of {limit:n}"),
+    row(
+        "vllm-request",
+        "vLLM 0.8 or newer",
+        "prompt (length {length:n}) is longer than the maximum model length of {limit:n}",
     ),
     row("vllm-blocks", "vLLM 0.8 or newer", "Cannot get {blocks:n} free blocks from the pool"),
     row("vllm-blocks", "vLLM 0.5 to 0.10", "NoFreeBlocksError"),
@@ -230,6 +293,12 @@ pub(super) const ROWS: &[Row] = &[
     row("vllm-blocks", "vLLM up to 0.5", "Out of memory! No free blocks are available"),
     // TGI and TensorRT-LLM.
     row("tgi-batch", "TGI 0.9", "Not enough memory to handle {tokens:n} total tokens with {prefill:n} prefill tokens"),
+    row(
+        "tgi-request",
+        "TGI",
+        "`inputs` tokens + `max_new_tokens` must be <= {limit:n}. Given: {inputs:n} `inputs` tokens and {new:n} `max_new_tokens`",
+    ),
+    row("tgi-request", "TGI", "`inputs` must have less than {limit:n} tokens. Given: {inputs:n}"),
     row("tgi-prefill", "TGI", "Not enough memory to handle {tokens:n} prefill tokens"),
     row(
         "trtllm-create",
@@ -403,6 +472,8 @@ pub(super) const ROWS: &[Row] = &[
     row("llama-kv", "llama.cpp up to 2024", "failed to allocate memory for kv cache").at("memory for kv cache"),
     row("llama-kv", "llama.cpp up to 2024", "llama_kv_cache_init() failed for self-attention cache"),
     row("llama-full", "llama.cpp", "Context size has been exceeded"),
+    row("llama-full", "llama.cpp up to 2025", "failed to decode the batch, n_batch = 1, ret = 1"),
+    row("llama-full", "llama.cpp", "failed to decode the batch: KV cache is full"),
     row("llama-full", "llama.cpp up to 2024", "Input prompt is too big compared to KV size"),
     row("llama-host", "llama.cpp 2026", "was unable to fit model into system memory by reducing context, abort"),
     row("llama-vulkan-limit", "llama.cpp", "Requested preallocation size is too large"),

@@ -124,6 +124,10 @@ pub(super) const ROWS: &[Row] = &[
     row("xla", "JAX and TensorFlow (XLA)", "memory while trying to allocate {size:b}"),
     row("xla", "JAX", "RESOURCE_EXHAUSTED: Out of memory allocating {raw:n} bytes"),
     row("xla", "JAX", "RESOURCE_EXHAUSTED: Out of memory"),
+    row("xla-bare", "JAX", "XlaRuntimeError: RESOURCE_EXHAUSTED{$}"),
+    row("xla-bare", "JAX", "XlaRuntimeError: RESOURCE_EXHAUSTED: {$}"),
+    row("xla-bare", "JAX", "JaxRuntimeError: RESOURCE_EXHAUSTED{$}"),
+    row("xla-bare", "JAX", "JaxRuntimeError: RESOURCE_EXHAUSTED: {$}"),
     row("xla", "JAX (XLA)", "Failed to allocate {raw:n} bytes for new constant"),
     row("xla", "JAX (XLA)", "RESOURCE_EXHAUSTED: Failed to allocate {raw:n} bytes"),
     row(
@@ -182,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "xla",
         "JAX and TensorFlow (XLA)",
-        "xla/tsl/framework/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to allocate {size:b} (rounded to \
+        "external/xla/xla/tsl/framework/bfc_allocator.cc:{line:n}] Allocator ({name:w}) ran out of memory trying to allocate {size:b} (rounded to \
          {raw:n})requested by op",
     ),
     row(
@@ -210,6 +214,17 @@ pub(super) const ROWS: &[Row] = &[
         "Allocator ran out of memory trying to allocate {raw:n} Bytes (rounded to",
     ),
     row("bfc-totals", "TensorFlow and JAX (XLA)", "Limit: {limit_raw:n} InUse: {used_raw:n} MaxInUse:").at("Limit:  "),
+    row(
+        "tensorflow-warning",
+        "TensorFlow",
+        "ran out of memory trying to allocate {size:b} with freed_by_count={count:n}. The caller indicates that this is not a failure",
+    ),
+    row(
+        "tensorflow-warning",
+        "TensorFlow",
+        "ran out of memory trying to allocate {size:b}. The caller indicates that this is not a failure",
+    ),
+    row("tensorflow", "TensorFlow 1", "an out of memory trying to allocate {size:b}. See logs for memory state"),
     row(
         "tensorflow",
         "TensorFlow 1",
@@ -356,6 +371,7 @@ pub(super) const ROWS: &[Row] = &[
         "torch_npu",
         "NPUWorkspaceAllocator tried to allocate {size:b}(NPU {device:n}; {total:b} total capacity; {free:b} free",
     ),
+    row("neuron", "AWS Neuron", "NRT allocation failed for size {raw:n} (OOM)"),
     row("gaudi", "Gaudi", "Allocation failed for size::{raw:n}"),
     row("gaudi", "Gaudi (Synapse)", "synOutOfDeviceMemory"),
     row("gaudi", "Gaudi (Synapse)", "Out of Device memory (OOM)"),

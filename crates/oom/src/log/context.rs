@@ -70,6 +70,9 @@ const PROFILES: [&str; 4] =
 /// That it is with the largest images or videos.
 const MULTIMODAL: [&str; 2] = ["for multi-modal models", "multi-modal embeddings"];
 
+/// And of how many tokens.
+const WORST_CASE: &[u8] = b"in the worst case (";
+
 /// How vLLM and `SGLang` say that they capture CUDA graphs.
 const CAPTURES: [&str; 2] = ["Capturing ", "capture_model"];
 /// And that they have.
@@ -88,6 +91,39 @@ const SHARDS: &str = "Loading checkpoint shards";
 const SHARED: &str = "% /dev/shm";
 /// What trainers say that keep the optimizer's state or parameters in the host's memory.
 const OFFLOADS: [&str; 5] = ["CPU Virtual Memory", "cpu_adam", "offload_optimizer", "offload_param", "offload_config"];
+
+/// The setting that a sentence may call set already.
+const ALREADY: &str = "expandable_segments";
+
+/// What only `TensorFlow` prints; JAX has its files below folders of its own.
+const OF_TENSORFLOW: [&str; 9] = [
+    "tensorflow/core/",
+    "tensorflow/python/",
+    "tensorflow.python",
+    "tensorflow\\python",
+    "tensorflow/tsl/",
+    "tensorflow/compiler/",
+    "external/local_",
+    "[Op:__inference",
+    "{{node ",
+];
+/// What only JAX prints.
+const OF_JAX: [&str; 8] =
+    ["jaxlib", "jax.errors", "/jax/", "\\jax\\", "import jax", "XLA_PYTHON_CLIENT", "org_tensorflow", "external/xla/"];
+
+/// How a library says that it has no code for the GPU.
+const WITHOUT_GPU: [&str; 2] = ["was compiled without GPU support", "not compiled with CUDA enabled"];
+/// Diffusers' offload of whole parts.
+const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
+/// How programs say that they begin to load a model.
+const LOADING: [&str; 4] = ["oading the model", "oading model", "oading checkpoint", "oading weights"];
+/// How XLA lists a buffer, and the types with their bytes.
+const BUFFERS: [&str; 6] = ["Shape: f32[", "Shape: bf16[", "Shape: f16[", "Shape: s32[", "Shape: u8[", "Shape: f64["];
+const BUFFER_BYTES: [u64; 6] = [4, 2, 2, 4, 1, 8];
+/// The name of a slice of a GPU: `MIG 2g.20gb`.
+const SLICE: &str = "MIG ";
+/// How Unsloth and PEFT tell what they train.
+const TRAINED: [&str; 2] = ["rainable parameters = ", "rainable params: "];
 
 /// What stands before the release of PyTorch.
 const TORCH: [&str; 4] = ["PyTorch version: ", "pytorch version: ", "torch==", "torch-2."];
@@ -136,6 +172,13 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&PROFILES)
         .chain(&MULTIMODAL)
         .chain(&TORCH)
+        .chain(&OF_TENSORFLOW)
+        .chain(&WITHOUT_GPU)
+        .chain(&LOADING)
+        .chain(&TRAINED)
+        .chain(&BUFFERS)
+        .chain([&OFFLOADS_PARTS, &SLICE, &ALREADY])
+        .chain(&OF_JAX)
         .chain(&DECODES)
         .chain(&SAMPLES)
         .chain(&NEAR)
@@ -161,6 +204,26 @@ impl Found {
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
+        seen.lacks_gpu_build |= words.has_any(&WITHOUT_GPU);
+        seen.offloads_parts |= words.has(OFFLOADS_PARTS);
+        if words.has_any(&LOADING) {
+            seen.loading_line = self.lines + 1;
+        }
+        if words.has_any(&BUFFERS)
+            && let Some(bytes) = buffer(line)
+        {
+            let (count, largest) = seen.largest_buffer.unwrap_or_default();
+            seen.largest_buffer = Some((count.saturating_add(1), largest.max(bytes)));
+        }
+        if words.has(SLICE) {
+            seen.slice_gb = seen.slice_gb.or_else(|| slice(line));
+        }
+        if words.has_any(&TRAINED) {
+            seen.trained = seen.trained.or_else(|| trained(line));
+        }
+        seen.has_expandable_segments |= words.has(ALREADY) && is_already_on(line);
+        seen.names_tensorflow |= words.has_any(&OF_TENSORFLOW);
+        seen.names_jax |= words.has_any(&OF_JAX);
         seen.decodes |= words.has_any(&DECODES);
         seen.samples |= words.has_any(&SAMPLES);
         seen.is_windows |= words.has(super::trace::ANCHOR) && is_path_of_windows(line);
@@ -196,6 +259,11 @@ impl Found {
         }
         seen.profiles |= words.has_any(&PROFILES);
         seen.has_multimodal_items |= words.has_any(&MULTIMODAL);
+        if words.has(MULTIMODAL[1])
+            && let Some(at) = memmem::find(line, WORST_CASE)
+        {
+            seen.multimodal_tokens = seen.multimodal_tokens.or_else(|| leading_number(&line[at + WORST_CASE.len()..]));
+        }
         if words.has(REMATERIALIZATION) {
             seen.compiled = seen.compiled.max(compiled(line));
         }
@@ -255,6 +323,47 @@ fn compiled(line: &[u8]) -> Option<Compiled> {
     };
     let (needed_bytes, available_bytes) = (bytes("needed")?, bytes("limit")?);
     (needed_bytes > available_bytes).then_some(Compiled { needed_bytes, available_bytes })
+}
+
+/// The bytes of `Shape: f32[1,64,1080,1920]`.
+fn buffer(line: &[u8]) -> Option<u64> {
+    let mut shapes = BUFFERS.iter().zip(BUFFER_BYTES);
+    let (at, bytes) =
+        shapes.find_map(|(words, bytes)| Some((memmem::find(line, words.as_bytes())? + words.len(), bytes)))?;
+    let sides = &line[at..at + memchr::memchr(b']', &line[at..])?];
+    let sides =
+        sides.split(|byte| *byte == b',').map(|side| std::str::from_utf8(side).ok()?.trim().parse::<u64>().ok());
+    sides.chain([Some(bytes)]).try_fold(1_u64, |product, side| product.checked_mul(side?))
+}
+
+/// `20` of `MIG 2g.20gb`.
+fn slice(line: &[u8]) -> Option<u32> {
+    let name = &line[memmem::find(line, SLICE.as_bytes())? + SLICE.len()..];
+    let digits = name.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
+    let gigabytes = name[digits..].strip_prefix(b"g.")?;
+    let length = gigabytes.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+    (digits > 0 && gigabytes[length..].starts_with(b"gb")).then(|| leading_number(gigabytes)).flatten()
+}
+
+/// `Trainable parameters = 1,361,753,856 of 5,661,833,328`, `trainable params: 4,194,304 || all params: 6,742,609,920`.
+fn trained(line: &[u8]) -> Option<(u64, u64)> {
+    let at = TRAINED.iter().find_map(|words| Some(memmem::find(line, words.as_bytes())? + words.len()))?;
+    let numbers = line[at..].split(|byte| !byte.is_ascii_digit() && *byte != b',').filter_map(|word| {
+        let digits: Vec<u8> = word.iter().copied().filter(u8::is_ascii_digit).collect();
+        std::str::from_utf8(&digits).ok()?.parse::<u64>().ok()
+    });
+    let mut numbers = numbers.filter(|&number| number > 0);
+    let (some, all) = (numbers.next()?, numbers.next()?);
+    (some <= all).then_some((some, all))
+}
+
+/// Whether a sentence says that expandable segments are on already: `expandable_segments was already True`.
+fn is_already_on(line: &[u8]) -> bool {
+    let line = line.to_ascii_lowercase();
+    let Some(at) = memmem::find(&line, ALREADY.as_bytes()) else { return false };
+    let after = &line[at + ALREADY.len()..];
+    let has = |words: &[u8]| memmem::find(&after[..after.len().min(40)], words).is_some();
+    has(b"already") && (has(b"true") || has(b"on") || has(b"set") || has(b"enabled"))
 }
 
 /// `File "C:\x.py"`: PyTorch has no expandable segments on Windows.

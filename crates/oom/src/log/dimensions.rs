@@ -10,7 +10,9 @@ const MAX_SIZES: usize = 4;
 const LINE_BYTES: usize = 16 << 10;
 
 /// Bytes that a line with such a size holds.
-pub(super) const ANCHORS: [&str; 12] = [
+pub(super) const ANCHORS: [&str; 14] = [
+    "atch size per device",
+    "batch size",
     "batch_size",
     "batch-size",
     "vocab_size",
@@ -42,6 +44,8 @@ static NAMES: LazyLock<Names<Kind>> = LazyLock::new(|| {
         ("micro_batch_size", Kind::Batch),
         ("train_batch_size", Kind::Batch),
         ("batch_size", Kind::Batch),
+        ("Batch size per device ", Kind::Batch),
+        ("batch size", Kind::Batch),
         ("max_seq_length", Kind::Sequence),
         ("max_seq_len", Kind::Sequence),
         ("seq_length", Kind::Sequence),

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::summary::MemorySummary;
 use super::table::Hit;
 use super::trace::AskedAt;
-use super::{Found, Mention};
+use super::{Figure, Found, GROWTH, Mention};
 use crate::known::{Value, Values, text_of};
 
 /// Different events that are kept.
@@ -115,6 +115,37 @@ impl Found {
             [("vllm-", "vllm"), ("sglang-", "sglang"), ("tgi-", "tgi"), ("trtllm-", "tensorrt-llm")];
         let named = |event: &Event| ENGINES.iter().find(|(begin, _)| event.id.starts_with(begin));
         self.events.iter().find_map(named).map(|(_, engine)| *engine)
+    }
+
+    /// Where nothing has failed, memory that grows is what the log is about.
+    pub(super) fn tell_growth(&mut self) {
+        let is_starting = self.engine.as_ref().is_some_and(|engine| !engine.ranks.is_empty());
+        let Some(growth) = self.growths.iter().find(|growth| growth.is_of_memory()).filter(|_| self.is_empty()) else {
+            return;
+        };
+        if is_starting || !self.summaries.is_empty() {
+            return;
+        }
+        let value = |number: u64| match growth.of {
+            Figure::WithoutUnit => Value::Number(number / 1000),
+            _ => Value::Bytes(i64::try_from(number).unwrap_or(i64::MAX)),
+        };
+        let values = vec![
+            ("first", value(growth.first)),
+            ("last", value(growth.last)),
+            ("each", value(growth.each())),
+            ("readings", Value::Number(growth.readings)),
+        ];
+        self.event_count += 1;
+        self.events.push(Event {
+            id: GROWTH.id,
+            origin: GROWTH.origin,
+            rank: None,
+            line: growth.lines.1,
+            count: 1,
+            values,
+            asked: AskedAt::default(),
+        });
     }
 
     /// Notes a line that speaks of memory, if it is the first.

@@ -2,9 +2,12 @@
 
 use super::dimensions::Dimensions;
 use super::event::Event;
+use super::growth::Growth;
+use super::purpose::Purpose;
 use super::summary::MemorySummary;
-use super::trace::{AskedAt, Purpose};
+use super::trace::AskedAt;
 use crate::engine::EngineLog;
+use crate::known::Decimal;
 use crate::message::{Message, Process};
 use crate::options::Named;
 use crate::program::Program;
@@ -50,6 +53,22 @@ pub struct Surroundings {
     pub torch: Option<(u16, u16)>,
     /// It sets `PYTORCH_ALLOC_CONF`, which the CUDA allocator of releases before 2.10 does not read.
     pub names_new_variable: bool,
+    /// It has words of `TensorFlow`.
+    pub names_tensorflow: bool,
+    /// It has words of JAX.
+    pub names_jax: bool,
+    /// A library in it was built without code for the GPU.
+    pub lacks_gpu_build: bool,
+    /// It moves the parts of a pipeline to the GPU one after the other.
+    pub offloads_parts: bool,
+    /// The line in which it last began to load a model, from 1 on.
+    pub loading_line: u64,
+    /// How many buffers of a compiled program it lists, and the largest.
+    pub largest_buffer: Option<(u32, u64)>,
+    /// The slice of a GPU that it names, in GB.
+    pub slice_gb: Option<u32>,
+    /// Parameters that are trained, and all of them, where adapters are meant.
+    pub trained: Option<(u64, u64)>,
     /// It turns JAX's preallocation off.
     pub is_without_preallocation: bool,
     /// It is of Ollama, which runs llama.cpp with settings of its own.
@@ -70,10 +89,14 @@ pub struct Surroundings {
     pub profiles: bool,
     /// It speaks of items of images, video or sound for the trial.
     pub has_multimodal_items: bool,
+    /// The tokens of those items, where vLLM prints them.
+    pub multimodal_tokens: Option<u32>,
     /// What XLA's compiler says of the largest program that does not fit.
     pub compiled: Option<Compiled>,
     /// The limit on the host's memory of its job or container.
     pub memory_limit_bytes: Option<u64>,
+    /// The part of `SGLang`'s KV cache that was in use at the last reading.
+    pub pool_use: Option<Decimal>,
     /// The kind of program, by the first name of one.
     pub program: Option<Program>,
     /// Docker says that the container did not reach its limit.
@@ -93,9 +116,17 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
+    /// Whether XLA's errors are of `TensorFlow`, and not of JAX.
+    pub(crate) fn is_of_tensorflow(&self) -> bool {
+        self.names_tensorflow && !self.names_jax
+    }
+
     /// The work that failed: as the traceback tells, or else what the log speaks of alone.
     pub(crate) fn work(&self, asked: Option<Purpose>) -> Option<Purpose> {
         match asked {
+            None | Some(Purpose::Generate | Purpose::Load) if self.offloads_parts && !self.decodes => {
+                Some(Purpose::Parts)
+            }
             None | Some(Purpose::Generate) if self.decodes && !self.samples => Some(Purpose::Decode),
             asked => asked,
         }
@@ -143,6 +174,8 @@ pub struct Found {
     pub engine: Option<EngineLog>,
     /// The processes of nvidia-smi's table in the log.
     pub processes: Vec<Process>,
+    /// Figures of memory, and counts, that grew over the log.
+    pub growths: Vec<Growth>,
     /// What else the log says.
     pub surroundings: Surroundings,
 }

@@ -1,13 +1,31 @@
-//! The limit on the host's memory that a job or container has, where the log names it: Kubernetes, Slurm, Docker.
+//! The limit on the host's memory that a job or container has, where the log names it: Kubernetes, Slurm, Docker; and the part of an engine's
+//! cache that is in use.
 
 use memchr::memmem;
 
 use super::Surroundings;
 use super::table::Seen;
+use crate::known::Decimal;
 
 /// Bytes that a line must hold to be looked at here.
-pub(super) const ANCHORS: [&str; 8] =
-    ["imits:", "equests:", "memory:", "memory\":", "--mem", "mem_limit", "mem_mb=", "emory Limit"];
+pub(super) const ANCHORS: [&str; 12] = [
+    "imits:",
+    "equests:",
+    "memory:",
+    "memory\":",
+    "--mem",
+    "mem_limit",
+    "mem_mb=",
+    "emory Limit",
+    PROSE[0],
+    PROSE[1],
+    PROSE[2],
+    POOL_USE,
+];
+/// How `SGLang` tells the part of its KV cache that is in use, with each batch.
+pub(super) const POOL_USE: &str = "token usage: ";
+/// How people tell a limit.
+const PROSE: [&str; 3] = ["emory was changed to ", "emory limit of ", "emory is limited to "];
 /// Lines from `Limits:` to its memory: processors, devices and storage may stand between them.
 const NEAR_LINES: u64 = 8;
 
@@ -23,6 +41,9 @@ pub(super) struct LimitReader {
 impl LimitReader {
     /// Takes the limit of a line; of several different ones, such as those of a pod's containers, none counts.
     pub(super) fn read(&mut self, line: &[u8], number: u64, words: &Seen, surroundings: &mut Surroundings) {
+        if words.has(POOL_USE) {
+            surroundings.pool_use = after(line, &[POOL_USE.as_bytes()]).and_then(pool_use).or(surroundings.pool_use);
+        }
         // In one line of JSON the requests may stand before or behind.
         let in_limits = memmem::find(line, b"imits").map(|at| &line[at..]);
         if words.has("imits:") || in_limits.is_some_and(|_| words.has("memory\":")) {
@@ -46,12 +67,23 @@ impl LimitReader {
             let text = words.has("emory Limit").then(|| after(line, &[b"emory Limit:", b"emory Limit**:"]));
             quantity(text.flatten()?, true)
         };
-        let found = of_pod.or_else(of_report).or_else(|| of_command().and_then(|text| quantity(text, false)));
+        let of_prose = || {
+            let text = words.has_any(&PROSE).then(|| after(line, &PROSE.map(str::as_bytes)));
+            quantity(text.flatten()?, true)
+        };
+        let found =
+            of_pod.or_else(of_report).or_else(of_prose).or_else(|| of_command().and_then(|text| quantity(text, false)));
         if let Some(bytes) = found.filter(|_| !self.is_ambiguous) {
             self.is_ambiguous = surroundings.memory_limit_bytes.is_some_and(|known| known != bytes);
             surroundings.memory_limit_bytes = (!self.is_ambiguous).then_some(bytes);
         }
     }
+}
+
+/// `0.24, #queue-req: 0`.
+pub(super) fn pool_use(text: &[u8]) -> Option<Decimal> {
+    let length = text.iter().take(8).take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    Decimal::parse(std::str::from_utf8(&text[..length]).ok()?)
 }
 
 /// The text behind the first of these words that a line has.

@@ -6,32 +6,38 @@
 mod broken;
 mod context;
 mod dimensions;
+mod dull;
 mod event;
 mod found;
+mod growth;
 mod limits;
 mod line;
 mod origin;
+mod purpose;
 mod summary;
 mod table;
 mod trace;
 
 use std::collections::hash_map::Entry;
-use std::sync::LazyLock;
 
 use broken::LastLine;
 pub use dimensions::Dimensions;
+use dull::{FINDERS, PASTED_LINES};
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Compiled, Found, Group, Mention, Surroundings};
+use growth::GrowthReader;
+pub use growth::{Figure, Growth};
 use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
+pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
 pub use summary::MemorySummary;
 use summary::SummaryReader;
-use table::{Hit, Seen, TableReader, before_anchor};
-pub use trace::{AskedAt, Purpose, Side, TracebackFrame};
+use table::{Hit, Seen, TableReader};
+pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
 use super::grammar::{self, Sentence};
@@ -61,20 +67,13 @@ const TRIED: &[u8] = b"Triedtoallocate";
 const CAPACITIES: [&[u8]; 2] = [b"hasatotalcapac", b"totalcapacity;"];
 /// What "out of memory" may be broken behind, at the end of a line.
 const DEVICES: [&[u8]; 4] = [b"CUDA", b"HIP", b"XPU", b"MPS"];
-/// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
-const PASTED_LINES: u64 = 20_000;
 /// Lines are passed over in blocks of at most this size.
 const BLOCK_BYTES: usize = 64 << 10;
-/// And of at least this size, behind a block that had something.
-const SHORT_BLOCK_BYTES: usize = 1 << 10;
-/// A block without any of these has nothing that matters, but for bytes that are taken out first.
-static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {
-    let words = NEEDLES.iter().chain(&DEVICES);
-    words.map(|word| memmem::Finder::new(*word)).collect()
-});
-
 /// PyTorch's message, cut before its first number.
 static CUT: Row = row("bare", "PyTorch", "");
+
+/// A figure of memory that grows in a log without a failure.
+pub(super) static GROWTH: Row = row("growth", "the log", "");
 
 /// How identifiers of engines' failures begin.
 const ENGINES: [&str; 6] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-"];
@@ -106,6 +105,7 @@ pub struct LogReader {
     summary: SummaryReader,
     trace: TraceReader,
     limits: LimitReader,
+    growth: GrowthReader,
     /// How far the next search for something of interest goes.
     block_bytes: usize,
     /// For a sentence that is broken into two lines.
@@ -171,55 +171,6 @@ impl LogReader {
                 return;
             }
         }
-    }
-
-    /// Reads the limits that lines name which are passed over.
-    fn limits_in(&mut self, dull: &[u8]) {
-        let words = std::mem::take(&mut self.limit_words);
-        let (mut number, mut end) = (self.found.lines, 0);
-        for at in words.iter().copied().filter(|&at| at < dull.len()) {
-            // A line may have several.
-            if at < end {
-                continue;
-            }
-            number += memchr::memchr_iter(b'\n', &dull[end..at]).count() as u64;
-            let begin = memchr::memrchr2(b'\n', b'\r', &dull[..at]).map_or(0, |break_| break_ + 1);
-            end = memchr::memchr2(b'\n', b'\r', &dull[at..]).map_or(dull.len(), |length| at + length);
-            let line = unquoted(&dull[begin..end]);
-            let line = without_emphasis(&line);
-            self.limits.read(&line, number + 1, &Seen::of(&line), &mut self.found.surroundings);
-        }
-        self.limit_words = words;
-        self.limit_words.clear();
-    }
-
-    /// The whole lines at the beginning of a piece in which nothing can be but a limit: most of a log.
-    fn dull_lines<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
-        if !self.open.is_empty()
-            || !self.line.is_empty()
-            || self.long.is_some()
-            || self.table.is_open()
-            || self.trace.is_open(self.found.lines + 1)
-            || self.found.lines < PASTED_LINES
-            || self.last.is_before(self.found.lines + 1)
-        {
-            return &[];
-        }
-        // Each search ends where the one before has found something, so that many short stretches cost no more than one long one.
-        // Blocks double while nothing is found in them, so a search never runs far beyond the bytes that can be skipped.
-        let block = &piece[..piece.len().min(self.block_bytes.max(SHORT_BLOCK_BYTES))];
-        #[cfg(test)]
-        {
-            self.work.searched_bytes += block.len() as u64;
-        }
-        let mut dull = block;
-        dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];
-        dull = &dull[..before_anchor(dull, &mut self.limit_words)];
-        for finder in FINDERS.iter() {
-            dull = &dull[..finder.find(dull).unwrap_or(dull.len())];
-        }
-        self.block_bytes = if dull.len() == block.len() { (block.len() * 2).min(BLOCK_BYTES) } else { 0 };
-        memchr::memrchr(b'\n', dull).map_or(&[], |end| &dull[..=end])
     }
 
     /// Reads the next line of a piece, or its rest if no line ends in it. Returns whether more is left.
@@ -290,6 +241,8 @@ impl LogReader {
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.lend_purposes();
+        self.found.growths = self.growth.finish();
+        self.found.tell_growth();
         self.found
     }
 
@@ -328,6 +281,10 @@ impl LogReader {
         }
         if seen.has_any(&limits::ANCHORS) {
             self.limits.read(&line, self.found.lines + 1, &seen, &mut self.found.surroundings);
+        }
+        if seen.has_anchor || self.found.lines < PASTED_LINES {
+            let key = given.map_or(&[][..], |given| given.key.as_slice());
+            self.growth.read(&line, key, self.found.lines + 1);
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
         let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open(self.found.lines + 1);
@@ -554,7 +511,7 @@ impl LogReader {
         }
         let rank = rank.or(context.map(|(rank, _)| rank));
         let mut asked = self.trace.take(&of_line.key);
-        asked.purpose = asked.purpose.or_else(|| trace::purpose(&String::from_utf8_lossy(before)));
+        asked.purpose = asked.purpose.or_else(|| purpose::purpose(&String::from_utf8_lossy(before)));
         asked.side = asked.side.or_else(|| engine_in(before).or_else(|| engine_in(&of_line.key)).map(Side::Engine));
         let (begun, line) = (Begun::Message(Box::new(reader)), self.found.lines + 1);
         let open = Open { begun, rank, line, lines: 1, asked, sentence: self.sentence.take() };
@@ -630,7 +587,10 @@ impl LogReader {
                 let group = &mut self.found.groups[*group.get()];
                 group.count += 1;
                 // An editor shows the message before the traceback, which ends with it.
-                if group.asked.innermost.is_none() && group.line + CONTEXT_LINES > open.line {
+                // And a thread that only looks at the memory tells less than the one that failed.
+                let is_told = open.asked.innermost.is_some() && !open.asked.only_looks();
+                let lacks = group.asked.innermost.is_none() || group.asked.only_looks() && is_told;
+                if lacks && group.line + CONTEXT_LINES > open.line {
                     group.asked = open.asked;
                 }
             }
@@ -645,11 +605,24 @@ impl LogReader {
 
     /// The ranks of a job run one program: where the traceback of one is cut away, that of another tells what it was doing.
     fn lend_purposes(&mut self) {
+        let is_bare = |event: &&mut Event| event.id == ASYNCHRONOUS && event.asked.innermost.is_none();
+        if self.found.groups.is_empty()
+            && let Some(event) = self.found.events.iter_mut().find(is_bare)
+        {
+            event.asked = self.trace.only(event.line).unwrap_or_default();
+        }
         let groups = &mut self.found.groups;
         let lacks = |group: &Group| group.message.rank.is_some() && group.asked.innermost.is_none();
         let of_rank = groups.iter().find(|group| group.message.rank.is_some() && group.asked.purpose.is_some());
         let lent = of_rank.map(|group| (group.asked.purpose, group.asked.side));
         let lent = lent.or_else(|| self.trace.rest().map(|asked| (asked.purpose, asked.side)));
+        if let [group] = &mut groups[..]
+            && group.asked.innermost.is_none()
+            && let Some(asked) = self.trace.only(group.line)
+        {
+            group.asked = asked;
+            return;
+        }
         let Some((purpose, side)) = lent else { return };
         for group in groups.iter_mut().filter(|group| lacks(group)) {
             group.asked.purpose = group.asked.purpose.or(purpose);

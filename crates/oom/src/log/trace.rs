@@ -3,12 +3,18 @@
 use memchr::memmem;
 use rustc_hash::FxHashMap;
 
+use super::purpose::{
+    LOGITS, Purpose, allocates, collects, copies_to_host, evaluates, has_vocabulary, moves_module, optimizes, purpose,
+    restores_to_gpu,
+};
 use crate::known::text_of;
 
 /// Frames of a traceback that are kept: its last ones.
 const MAX_FRAMES: usize = 128;
 /// Its last ones, which do the work itself: a module passes a copy on to its parts.
-const LAST_FRAMES: usize = 8;
+pub(super) const LAST_FRAMES: usize = 8;
+/// No terminal is so narrow that a shorter line is cut.
+const LEAST_WIDTH: usize = 60;
 /// Processes whose tracebacks may be open at once.
 const MAX_OPEN: usize = 256;
 /// The longest part of a frame that is kept.
@@ -16,10 +22,20 @@ const TEXT_BYTES: usize = 300;
 /// Bytes that a line of a frame holds.
 pub(super) const ANCHOR: &str = "File \"";
 /// Bytes that a line of a traceback in a box or of a notebook holds: a file, or the mark of its line.
-pub(super) const OTHER_ANCHORS: [&str; 10] =
-    ["│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "File ~", "File /", ".py in ", ATTENTION];
-/// A call whose line says enough without its frame, as where a text begins in the middle of a traceback.
-const ATTENTION: &str = "scaled_dot_product_attention(";
+pub(super) const OTHER_ANCHORS: [&str; 23] = [
+    HEADING, "│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "-> 1", "-> 2", "-> 3", "-> 4", "-> 5", "-> 6", "-> 7",
+    "-> 8", "-> 9", "File ~", "File /", ".py in ", ALONE[0], ALONE[1], ALONE[2], REPORT,
+];
+/// How Python begins a traceback.
+const HEADING: &str = "Traceback (most recent call last)";
+/// And a report of `ComfyUI`.
+const REPORT: &str = "## Stack Trace";
+/// Words of lines that say enough without their frame, as where a text begins in the middle of a traceback.
+const ALONE: [&str; 3] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians"];
+pub(super) const ATTENTION: &str = "scaled_dot_product_attention(";
+/// Words of lines and names of functions that compute attention with all of its scores, or a mask as large.
+const ATTENDS: [&str; 6] =
+    [ATTENTION, "baddbmm", "get_full_mask", "unfused_attention", "eager_attention_forward", "attention_scores ="];
 /// Calls and functions that give each rank its copy of a model.
 const DISTRIBUTES: [&str; 6] = [
     "deepspeed.initialize(",
@@ -30,18 +46,58 @@ const DISTRIBUTES: [&str; 6] = [
     "_sync_params_and_buffers",
 ];
 /// The function by which transformers joins the outputs of an evaluation.
-const JOINS: &str = "nested_concat";
+pub(super) const JOINS: &str = "nested_concat";
 /// Lines of its writer that may stand between a traceback and the failure it is of.
 const NEAR_LINES: u64 = 8;
 /// Lines of other writers that may stand between a frame and its text.
 const PATIENCE_LINES: u64 = 1_024;
 /// Folders of what is installed rather than the user's.
-const LIBRARIES: [&str; 8] =
-    ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "/torch/", "importlib", "/bin/"];
+const LIBRARIES: [&str; 9] =
+    ["site-packages", "dist-packages", "<frozen", "/lib/python", "\\lib\\", "\\Lib\\", "/torch/", "importlib", "/bin/"];
+
+/// Files of Python itself as an embedded one names them.
+const STANDARD: [&str; 8] = [
+    "threading.py",
+    "runpy.py",
+    "contextlib.py",
+    "functools.py",
+    "queue.py",
+    "<string>",
+    "concurrent\\futures\\thread.py",
+    "asyncio\\runners.py",
+];
 
 /// Functions that only call another.
 const PASSES_ON: [&str; 6] =
     ["__torch_function__", "_wrapped_call_impl", "_call_impl", "decorate_context", "_fn", "inner"];
+
+/// Functions that request no memory of the GPU, and report what went wrong before.
+const LOOKS: [&str; 9] = [
+    "mem_get_info",
+    "cudaMemGetInfo",
+    "memory_stats",
+    "memory_allocated",
+    "memory_reserved",
+    "synchronize",
+    "_cuda_synchronize",
+    "empty_cache",
+    "ipc_collect",
+];
+
+/// Files that only call what a user has put together.
+const DISPATCHERS: [&str; 2] = ["ComfyUI/execution.py", "ComfyUI\\execution.py"];
+
+/// Files of clients that report the error of a server.
+const CLIENTS: [&str; 8] = [
+    "text_generation/client",
+    "text_generation\\client",
+    "openai/_base_client",
+    "openai\\_base_client",
+    "requests/models",
+    "gradio_client/",
+    "tritonclient/",
+    "ollama/_client",
+];
 
 /// A frame of a traceback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,9 +113,18 @@ pub struct TracebackFrame {
 }
 
 impl TracebackFrame {
+    /// Whether it only calls the nodes of a graph.
+    fn dispatches(&self) -> bool {
+        DISPATCHERS.iter().any(|file| self.file.ends_with(file))
+    }
+
     /// Whether it is the user's own code, by where the file is.
     pub fn is_own(&self) -> bool {
-        !self.file.is_empty() && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
+        let is_of_python = STANDARD.iter().any(|file| self.file == *file);
+        !self.file.is_empty()
+            && !is_of_python
+            && !self.dispatches()
+            && !LIBRARIES.iter().any(|folder| self.file.contains(folder))
     }
 }
 
@@ -77,27 +142,10 @@ pub struct AskedAt {
     pub purpose: Option<Purpose>,
     /// They load a checkpoint to the GPU that it was saved from, where the caller names no other device.
     pub restores_to_gpu: bool,
+    /// They are of a client, to which a server has told its error.
+    pub of_client: bool,
     /// They copy to the host without waiting, for which PyTorch pins memory (`_to_copy` in `TensorConversions.cpp`).
     pub copies_to_host: bool,
-}
-
-/// What lines of a traceback do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// They make a state dict for a checkpoint.
-    Gather,
-    /// They load weights, or move a model to the GPU.
-    Load,
-    /// They turn latents into pixels, with a VAE.
-    Decode,
-    /// They are an optimizer's step, not a forward or backward pass that it calls.
-    Optimize,
-    /// They generate text or images with a trained model.
-    Generate,
-    /// They evaluate a model between steps of its training.
-    Evaluate,
-    /// They run samples through a model to quantise it.
-    Calibrate,
 }
 
 /// A part of a job.
@@ -128,7 +176,7 @@ const ENGINES: [(&[u8], &str); 15] = [
     (b"Unabletowarmupmodel", "tgi"),
 ];
 /// What stands in files and lines of trainers.
-const TRAINERS: [&str; 14] = [
+pub(super) const TRAINERS: [&str; 14] = [
     ".backward(",
     "optimizer.step(",
     "/trl/",
@@ -173,7 +221,7 @@ impl AskedAt {
     /// Whether the lines compute attention whose scores may all be held at once.
     pub(crate) fn attends(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
-        frames.any(|frame| frame.source.contains(ATTENTION) || frame.source.contains("baddbmm"))
+        frames.any(|frame| ATTENDS.iter().any(|words| frame.source.contains(words) || frame.function == *words))
     }
 
     /// Whether the lines give each rank its copy of a model, when hardly anything else is on the GPU.
@@ -183,6 +231,16 @@ impl AskedAt {
             DISTRIBUTES.iter().any(|words| frame.source.contains(words) || frame.function == *words)
                 || frame.function == "initialize" && frame.file.contains("deepspeed")
         })
+    }
+
+    /// Whether the innermost line is of a layer of a model, rather than of what samples from its logits.
+    pub(crate) fn is_of_layer(&self) -> bool {
+        let is_of = |frame: &TracebackFrame| {
+            let samples = [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains("sampl"));
+            let is_layer = ["/layers/", "/models/", "/functional.py"].iter().any(|part| frame.file.contains(part));
+            !samples && is_layer && frame.function != "compute_logits"
+        };
+        !self.holds_logits() && self.innermost.as_ref().is_some_and(is_of)
     }
 
     /// Whether the lines are a backward pass.
@@ -197,9 +255,24 @@ impl AskedAt {
         frames.any(|frame| frame.source.contains(JOINS) || frame.function == JOINS)
     }
 
+    /// Whether the innermost line only looks at the memory, releases some or waits for the GPU: an error that appears there was made
+    /// elsewhere.
+    pub(crate) fn only_looks(&self) -> bool {
+        let looks = |frame: &TracebackFrame| {
+            LOOKS.iter().any(|call| frame.function == *call || frame.source.contains(&format!("{call}(")))
+        };
+        self.innermost.as_ref().is_some_and(looks)
+    }
+
     /// Whether the lines make a state dict.
     pub(crate) fn gathers_state(&self) -> bool {
         self.purpose == Some(Purpose::Gather)
+    }
+
+    /// The purpose, where the log's bar of progress for a checkpoint had not ended and no traceback tells more.
+    pub(crate) fn purpose_in(&self, surroundings: super::Surroundings) -> Option<Purpose> {
+        let loads = self.innermost.is_none() && surroundings.is_loading_shards;
+        self.purpose.or(loads.then_some(Purpose::Load))
     }
 
     /// Whether the lines load weights.
@@ -226,156 +299,6 @@ impl AskedAt {
     }
 }
 
-/// What each purpose is known by, in names of functions and files and in lines. The earlier row counts.
-const PURPOSES: [(Purpose, &[&str]); 5] = [
-    (
-        Purpose::Decode,
-        &[
-            "vae.decode(",
-            "vae_decode",
-            "decode_tiled",
-            "decode_first_stage",
-            "first_stage_model.decode",
-            "decode_latents",
-            "VAEDecode",
-        ],
-    ),
-    (
-        Purpose::Load,
-        &[
-            "load_state_dict",
-            "from_pretrained",
-            "torch.load(",
-            "load_file(",
-            "load_model",
-            "_load_pretrained_model",
-            "load_sub_model",
-            "load_component",
-            "load_weights(",
-            "component_loader",
-            "/model_loader/",
-            // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
-            "self._apply(",
-        ],
-    ),
-    (
-        Purpose::Calibrate,
-        &[
-            "/awq/quantize/",
-            "/auto_gptq/",
-            "/gptqmodel/",
-            "/llmcompressor/",
-            "/auto_round/",
-            "/modelopt/torch/quantization/",
-        ],
-    ),
-    (Purpose::Gather, &["state_dict(", "_state_dict_utils", "full_state_dict", "save_pretrained"]),
-    (
-        Purpose::Generate,
-        &["/generation/utils.py", "\\generation\\utils.py", "/diffusers/pipelines/", "\\diffusers\\pipelines\\"],
-    ),
-];
-/// What the innermost line of an optimizer's step is known by.
-const OPTIMIZERS: [&str; 9] = [
-    "/torch/optim/",
-    "\\torch\\optim\\",
-    "/bitsandbytes/optim/",
-    "\\bitsandbytes\\optim\\",
-    "/apex/optimizers/",
-    "/ops/adam/",
-    "torch._foreach_",
-    "exp_avg",
-    "initialize_optimizer_states",
-];
-
-/// The purpose of a traceback, by its functions, and by what stands before a message in its own line.
-pub(super) fn purpose(names: &str) -> Option<Purpose> {
-    PURPOSES.iter().find(|(_, words)| words.iter().any(|words| names.contains(words))).map(|(purpose, _)| *purpose)
-}
-
-/// Whether a frame is of an optimizer's own code: a step may call a closure with a whole forward pass.
-fn optimizes(frame: &TracebackFrame) -> bool {
-    OPTIMIZERS.iter().any(|words| [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains(words)))
-}
-
-/// Whether one of the last lines copies to the host without waiting: that line or the one that calls it names the device.
-fn copies_to_host(frames: &[TracebackFrame]) -> bool {
-    let names_host = |frame: &TracebackFrame| ["\"cpu\"", "'cpu'"].iter().any(|name| frame.source.contains(name));
-    let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
-    last.iter().enumerate().any(|(at, frame)| {
-        let caller = at.checked_sub(1).and_then(|at| last.get(at));
-        frame.source.contains("non_blocking=True") && (names_host(frame) || caller.is_some_and(names_host))
-    })
-}
-
-/// Whether a checkpoint's tensors go where they were when it was saved: `torch.load` without `map_location`.
-fn restores_to_gpu(frames: &[TracebackFrame]) -> bool {
-    let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
-    let is_of_torch = |frame: &TracebackFrame| frame.file.ends_with("serialization.py");
-    let restores = |frame: &TracebackFrame| {
-        is_of_torch(frame)
-            && ["restore_location(", ".cuda(", "_deserialize("].iter().any(|call| frame.source.contains(call))
-    };
-    let caller = frames.iter().rev().find(|frame| !is_of_torch(frame) && frame.source.contains("load("));
-    last.iter().any(restores) && caller.is_none_or(|caller| !caller.source.contains("map_location"))
-}
-
-/// Whether a training program was evaluating: by its own functions, or those of libraries that train.
-fn evaluates(frames: &[TracebackFrame]) -> bool {
-    frames.iter().rev().any(|frame| {
-        let name = frame.function.to_ascii_lowercase();
-        // `validate`, `val_one_epoch`, `run_eval`.
-        let is_word = |word: &str| ["val", "valid", "eval"].contains(&word);
-        let is_named = ["validat", "evaluat"].iter().any(|word| name.starts_with(word)) || name.split('_').any(is_word);
-        is_named && (frame.is_own() || TRAINERS.iter().any(|words| frame.file.contains(words)))
-    })
-}
-
-/// Whether compiled code allocates a tensor whose last side is as long as a vocabulary, or the part of one on each GPU:
-/// `empty_strided_cuda((s0, 1, 76032), …`.
-fn has_vocabulary(source: &str) -> bool {
-    let sides = source.split_once("empty_strided_cuda((").and_then(|(_, rest)| rest.split_once(')'));
-    let last = sides.and_then(|(sides, _)| sides.rsplit(',').find(|side| !side.trim().is_empty()));
-    last.and_then(|side| side.trim().parse().ok()).is_some_and(|side: u64| (30_000..=400_000).contains(&side))
-}
-
-/// Words of lines that hold a number for each token and entry of the vocabulary.
-const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
-
-/// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 26] = [
-    ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
-    ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
-    ("log_softmax", "log-probabilities as large as its input, often in float32"),
-    ("logsumexp", "an intermediate as large as the logits"),
-    ("softmax", "a result as large as its input"),
-    ("one_hot", "a tensor with an entry of 8 bytes for each class of each element"),
-    ("lm_head", "the logits: one number for each token and vocabulary entry"),
-    (".float()", "a float32 copy: 4 bytes for each element, twice as many as in 16 bits"),
-    (".to(torch.float32)", "a float32 copy, twice as large as its 16-bit tensor"),
-    ("torch.cat", "a new tensor as large as all its parts, which stay alive until it is complete"),
-    ("torch.stack", "a new tensor as large as all its parts, which stay alive until it is complete"),
-    (".repeat(", "a copy for each repetition"),
-    (".contiguous()", "a copy of the whole tensor"),
-    (".backward(", "gradients, and the temporaries of the backward pass"),
-    (".step(", "the optimizer's state at its first step, and its intermediates"),
-    ("torch._foreach_", "temporary copies of all parameters that are updated at once"),
-    ("exp_avg", "the optimizer's state: each of its averages is as large as the parameters"),
-    ("matmul", "the product of two matrices; in attention without a fused kernel, all scores at once"),
-    ("baddbmm", "all attention scores at once"),
-    (ATTENTION, "the result of attention, and without a fused kernel all of its scores at once"),
-    (JOINS, "the outputs of all batches of the evaluation so far, in one tensor"),
-    ("empty_strided_cuda", "a tensor of compiled code, of the given shape"),
-    ("einsum", "the product and its intermediates"),
-    ("torch.zeros", "a new tensor of the given shape"),
-    ("torch.empty", "a new tensor of the given shape"),
-    (".to(", "a copy of a tensor or model on the GPU"),
-];
-
-fn allocates(source: &str) -> Option<&'static str> {
-    ALLOCATES.iter().find(|(words, _)| source.contains(words)).map(|(_, what)| *what)
-}
-
 /// Reads tracebacks line by line, of each writer its own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TraceReader {
@@ -393,6 +316,12 @@ struct Trace {
     line: u64,
     /// The beginning of a file's name that a box breaks.
     broken: Vec<u8>,
+    /// A frame's line that a terminal may have cut at its width.
+    cut: Vec<u8>,
+    /// An error that is not of memory ended it.
+    is_of_another: bool,
+    /// It has Python's own heading, so its last frame is the innermost.
+    has_heading: bool,
     /// Bytes before the last frame, where the next line may be its text: those of a logger, and blanks.
     before_source: Option<usize>,
 }
@@ -400,7 +329,8 @@ struct Trace {
 impl TraceReader {
     /// Whether this line may be a frame's text: of a writer who says no more the text never comes.
     pub(super) fn is_open(&self, line: u64) -> bool {
-        let goes_on = |trace: &Trace| trace.before_source.is_some() || !trace.broken.is_empty();
+        let goes_on =
+            |trace: &Trace| trace.before_source.is_some() || !trace.broken.is_empty() || !trace.cut.is_empty();
         line <= self.until && self.open.values().any(goes_on)
     }
 
@@ -411,6 +341,24 @@ impl TraceReader {
 
     /// Takes a line of a writer.
     pub(super) fn read(&mut self, body: &[u8], key: &[u8], line: u64) {
+        let cut = self.open.get_mut(key).map(|trace| std::mem::take(&mut trace.cut)).unwrap_or_default();
+        if !cut.is_empty()
+            && let Some((before, whole)) =
+                frame(&[cut.as_slice(), body].concat()).filter(|(_, frame)| !frame.function.is_empty())
+            && let Some(trace) = self.open.get_mut(key)
+        {
+            // The part before the cut may have been a frame without its function.
+            let is_begun = trace.frames.last().is_some_and(|last| last.function.is_empty() && last.file == whole.file);
+            if is_begun {
+                trace.frames.pop();
+            }
+            if trace.frames.len() < MAX_FRAMES {
+                trace.frames.push(whole);
+            }
+            (trace.before_source, trace.line) = (Some(before), line);
+            self.until = line + PATIENCE_LINES;
+            return;
+        }
         if let Some((before, frame)) = frame(body) {
             self.has_seen_any = true;
             if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
@@ -420,10 +368,18 @@ impl TraceReader {
             if trace.frames.len() >= MAX_FRAMES {
                 trace.frames.remove(0);
             }
+            if frame.function.is_empty() && body.len() >= LEAST_WIDTH {
+                trace.cut = body[..body.len().min(TEXT_BYTES)].to_vec();
+            }
             trace.frames.push(frame);
             trace.before_source = Some(before);
             trace.line = line;
             self.until = line + PATIENCE_LINES;
+        } else if body.trim_ascii_start().starts_with(ANCHOR.as_bytes()) && body.len() >= LEAST_WIDTH {
+            if self.open.len() < MAX_OPEN || self.open.contains_key(key) {
+                self.open.entry(key.to_vec()).or_default().cut = body[..body.len().min(TEXT_BYTES)].to_vec();
+                self.until = line + PATIENCE_LINES;
+            }
         } else if let Some((number, text)) = marked(body) {
             let trace = self.open.entry(key.to_vec()).or_default();
             trace.line = line;
@@ -452,7 +408,7 @@ impl TraceReader {
                     self.until = line + PATIENCE_LINES;
                 }
             }
-        } else if self.has_no_frame(key) && memmem::find(body, ATTENTION.as_bytes()).is_some() {
+        } else if self.has_no_frame(key) && ALONE.iter().any(|words| memmem::find(body, words.as_bytes()).is_some()) {
             let text = body.trim_ascii();
             let source = text_of(&text[..text.len().min(TEXT_BYTES)]);
             let frames = vec![TracebackFrame { source, ..TracebackFrame::default() }];
@@ -464,6 +420,15 @@ impl TraceReader {
         {
             trace.line = line;
             last.source = text_of(&source[..source.len().min(TEXT_BYTES)]);
+        } else if [HEADING, REPORT].iter().any(|heading| memmem::find(body, heading.as_bytes()).is_some()) {
+            if self.open.len() < MAX_OPEN || self.open.contains_key(key) {
+                let trace = self.open.entry(key.to_vec()).or_default();
+                trace.has_heading |= trace.frames.is_empty();
+            }
+        } else if names_error(body)
+            && let Some(trace) = self.open.get_mut(key)
+        {
+            trace.is_of_another = true;
         }
     }
 
@@ -493,6 +458,22 @@ impl TraceReader {
         }
     }
 
+    /// The traceback that no failure has used up, where there is one and no other error ends it: a person may put the error before it.
+    pub(super) fn only(&self, from: u64) -> Option<AskedAt> {
+        let fits = |trace: &&Trace| !trace.frames.is_empty() && !trace.is_of_another && trace.line >= from;
+        let mut traces = self.open.values().filter(fits);
+        let first = traces.next()?;
+        if traces.next().is_some() {
+            return None;
+        }
+        if first.has_heading {
+            return Some(Self::asked(&first.frames));
+        }
+        // An editor begins with the innermost.
+        let frames: Vec<TracebackFrame> = first.frames.iter().rev().cloned().collect();
+        Some(Self::asked(&frames))
+    }
+
     /// The last traceback of a named writer that no failure has used up.
     pub(super) fn rest(&self) -> Option<AskedAt> {
         let named = self.open.iter().filter(|(key, trace)| !key.is_empty() && !trace.frames.is_empty());
@@ -502,7 +483,7 @@ impl TraceReader {
     fn asked(frames: &[TracebackFrame]) -> AskedAt {
         let own = frames.iter().rev().find(|frame| frame.is_own()).cloned();
         // What only reports an error did not request anything.
-        let works = |frame: &&TracebackFrame| !PASSES_ON.contains(&frame.function.as_str());
+        let works = |frame: &&TracebackFrame| !PASSES_ON.contains(&frame.function.as_str()) && !frame.dispatches();
         let reports =
             |frame: &TracebackFrame| frame.source.starts_with("raise ") || frame.source.contains("_check_error(");
         let mut inner = frames.iter().rev().filter(works);
@@ -510,7 +491,9 @@ impl TraceReader {
         let names = |frame: &TracebackFrame| {
             purpose(&frame.source).or_else(|| purpose(&frame.function)).or_else(|| purpose(&frame.file))
         };
+        let grows = || frames.iter().rev().take(LAST_FRAMES).any(|frame| names(frame) == Some(Purpose::Grow));
         let purpose = match &innermost {
+            Some(_) if grows() => Some(Purpose::Grow),
             Some(innermost) if optimizes(innermost) => Some(Purpose::Optimize),
             _ => {
                 let mut purposes = frames.iter().rev().filter_map(names);
@@ -521,6 +504,9 @@ impl TraceReader {
                 } else {
                     first
                 };
+                let moves = innermost.as_ref().is_some_and(|innermost| moves_module(&innermost.source));
+                let first = if moves { Some(Purpose::Load) } else { first };
+                let first = first.or_else(|| collects(innermost.as_ref(), own.as_ref()).then_some(Purpose::Collect));
                 first.or_else(|| evaluates(frames).then_some(Purpose::Evaluate))
             }
         };
@@ -530,6 +516,7 @@ impl TraceReader {
             side: side(frames),
             purpose,
             copies_to_host: copies_to_host(frames),
+            of_client: frames.last().is_some_and(|frame| CLIENTS.iter().any(|file| frame.file.contains(file))),
             restores_to_gpu: restores_to_gpu(frames),
         }
     }
@@ -551,10 +538,14 @@ fn marked(body: &[u8]) -> Option<(u32, String)> {
     let dashes = body.iter().take(12).take_while(|byte| **byte == b'-').count();
     let rest = match body.strip_prefix("❱".as_bytes()) {
         Some(rest) => rest,
-        None => body[dashes..].strip_prefix(b">").filter(|_| dashes > 1)?,
+        None => body[dashes..].strip_prefix(b">").filter(|_| dashes > 0)?,
     };
     let rest = rest.trim_ascii_start();
     let digits = rest.iter().take(7).take_while(|byte| byte.is_ascii_digit()).count();
+    // The arrow is as long as the number leaves room for.
+    if dashes == 1 && digits < 4 {
+        return None;
+    }
     let line = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
     let text = text_of(&rest[digits..rest.len().min(TEXT_BYTES)]);
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '│');
@@ -572,7 +563,8 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
     if !is_path {
         return None;
     }
-    let whole = [broken, text].concat();
+    let gap: &[u8] = if broken.ends_with(b" in") { b" " } else { b"" };
+    let whole = [broken, gap, text].concat();
     let whole = &whole[..whole.len().min(2 * TEXT_BYTES)];
     let Some(at) = memmem::find(whole, b" in ") else {
         let is_of_box = broken.is_empty() && body.trim_ascii_end().ends_with("│".as_bytes());
@@ -595,6 +587,13 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
             source: String::new(),
         })
     })
+}
+
+/// Whether a line is the end of a traceback: `KeyError: 'weight'`.
+fn names_error(body: &[u8]) -> bool {
+    let name = body.iter().take(80).take_while(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte)).count();
+    let rest = body.get(name).copied();
+    (body[..name].ends_with(b"Error") || body[..name].ends_with(b"Exception")) && matches!(rest, None | Some(b':'))
 }
 
 /// The text of a frame's line: it stands deeper than the frame, unlike the error that follows a frame without text.

@@ -1,17 +1,21 @@
 //! Amounts of memory as messages print them: `139.80 GiB`, `512 bytes`.
 
 /// Units with their bytes, in lower case: messages of PyTorch are binary, other text may not be.
-const UNITS: [(&[u8], u64); 12] = [
+const UNITS: [(&[u8], u64); 16] = [
     (b"bytes", 1),
     (b"byte", 1),
     (b"kib", 1 << 10),
     (b"mib", 1 << 20),
     (b"gib", 1 << 30),
     (b"tib", 1 << 40),
+    (b"pib", 1 << 50),
+    (b"eib", 1 << 60),
     (b"kb", 1_000),
     (b"mb", 1_000_000),
     (b"gb", 1_000_000_000),
     (b"tb", 1_000_000_000_000),
+    (b"pb", 1_000_000_000_000_000),
+    (b"eb", 1_000_000_000_000_000_000),
     (b"b", 1),
     (b"gbytes", 1_000_000_000),
 ];
@@ -93,6 +97,8 @@ fn binary(unit: &[u8], bytes: u64) -> u64 {
         b"mb" => 1 << 20,
         b"gb" => 1 << 30,
         b"tb" => 1 << 40,
+        b"pb" => 1 << 50,
+        b"eb" => 1 << 60,
         _ => bytes,
     }
 }

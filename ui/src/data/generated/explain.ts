@@ -82,7 +82,7 @@ export interface Diagnosis {
    */
   also: string[];
   /**
-   * `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`, `engine-share`; of a kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or `fits` if nothing fails, `warning` if nothing has failed yet.
+   * `too-big`, `fragmentation`, `other-process`, `leftover`, `outside-pytorch`, `limit`, `never-fits`, `private-pools`, `expandable-reserve`, `custom-allocator`, `refused`, `contradiction`, `unknown`; of engines `kv-cache`, `engine-share`; of a kernel `kernel-shared-memory`; of the host `host-memory`, `shared-memory`; or `fits` if nothing fails, `warning` if nothing has failed yet, `not-memory` if memory did not run out.
    */
   cause: string;
   /**

@@ -1,0 +1,252 @@
+//! Failures that come with memory and are not a lack of it, and sizes that are no sizes.
+
+use highwater_allocator::settings::{VARIABLE, refused_key_hint};
+
+use super::because;
+use crate::diagnosis::{Cause, Diagnosis};
+use crate::log::Event;
+use crate::steps::Step;
+
+/// The answer to it.
+pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
+    Some(match event.id {
+        "setting" => setting(event),
+        "setting-late" => set_late(),
+        "setting-watermark" => watermarks(),
+        "setting-share" => share_of_engine(event),
+        "variable" => variable(event),
+        "vllm-cumem-invalid" | "mapping-saver" => invalid_in_pool(event),
+        "mapping" => invalid_mapping(event),
+        "bad-size" => bad_size(event),
+        "capture" => capture(),
+        _ => return None,
+    })
+}
+
+/// PyTorch cannot read its settings.
+fn setting(event: &Event) -> (Diagnosis, Vec<Step>) {
+    // The text is read without its blanks.
+    let key = event.text("key").map(|key| key.trim_matches('\''));
+    let switch = event.text("switch");
+    let (what, how) = match (key, switch) {
+        (Some(key), _) => (
+            format!("it does not know the setting `{key}`"),
+            match refused_key_hint(key) {
+                Some(hint) => match hint.strip_prefix("did you mean ").and_then(|near| near.strip_suffix('?')) {
+                    Some(near) => format!("the nearest setting that it knows is {near}"),
+                    None => hint,
+                },
+                None => "write `KEY:VALUE,KEY:VALUE`".to_owned(),
+            },
+        ),
+        (None, Some(switch)) => (
+            format!("`{switch}` is neither `True` nor `False`"),
+            "write `True` or `False`, with a capital letter".to_owned(),
+        ),
+        (None, None) => (
+            "a key, a value or a separator is wrong".to_owned(),
+            "write `KEY:VALUE,KEY:VALUE`, with whole numbers of MiB, and without quotation marks or `=` inside"
+                .to_owned(),
+        ),
+    };
+    let text = format!(
+        "PyTorch's allocator could not read its settings (`{VARIABLE}`), so it refused to start: {what}; memory did not run out"
+    );
+    let fix = Step::new("fix-setting", "correct the variable, or remove what this release does not know from it", how);
+    (
+        because(Cause::NotMemory, text),
+        vec![fix.with(format!("unset {VARIABLE}, or {VARIABLE}=expandable_segments:True (torch 2.1 or newer)"))],
+    )
+}
+
+/// The backend is chosen when torch is imported.
+fn set_late() -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "the settings name another allocator than the one that PyTorch chose when it was imported: `{VARIABLE}` changed after that; memory did \
+         not run out"
+    );
+    let fix = Step::new(
+        "fix-setting",
+        "set the variable before torch is imported, in the shell or in the first lines of the program",
+        "`backend` cannot change later",
+    );
+    (because(Cause::NotMemory, text), vec![fix.with(format!("{VARIABLE}=backend:cudaMallocAsync python main.py"))])
+}
+
+/// The lower of two limits must not be above the upper one.
+fn watermarks() -> (Diagnosis, Vec<Step>) {
+    let text = "PyTorch's allocator on MPS refused its limits: the low watermark ratio is 1.4 by default and must not be above the high one \
+                that is set, or a ratio is out of range; memory did not run out";
+    let fix = Step::new(
+        "fix-setting",
+        "set both ratios, the low one below the high one, or neither",
+        "0.0 turns a limit off, and the defaults are 1.7 and 1.4",
+    );
+    (
+        because(Cause::NotMemory, text),
+        vec![fix.with("unset PYTORCH_MPS_HIGH_WATERMARK_RATIO, or also PYTORCH_MPS_LOW_WATERMARK_RATIO=0.6 below 0.7")],
+    )
+}
+
+fn share_of_engine(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let share =
+        event.decimal("share").map_or_else(String::new, |share| format!(", and it is set to {}", share.value()));
+    let text = format!(
+        "the engine's share of the GPU (`gpu_memory_utilization`) is a part of 1{share}, so it refused to start; memory did not run out"
+    );
+    let fix = Step::new("fix-setting", "give the share as a part of 1", "0.9 is 90 % of the GPU");
+    (because(Cause::NotMemory, text), vec![fix.with("--gpu-memory-utilization 0.9")])
+}
+
+/// The variable of an engine, and its value as written, where the text has both.
+pub(super) fn named_variable(event: &Event) -> (&str, Option<&str>) {
+    let setting = event.text("setting").unwrap_or("a variable");
+    match setting.split_once("value=") {
+        Some((name, rest)) => {
+            (name, rest.split_once("default=").map(|(value, _)| value).filter(|value| !value.is_empty()))
+        }
+        None => (setting, None),
+    }
+}
+
+/// How to write the variable that an engine could not read.
+pub(super) fn fix_variable(event: &Event) -> Step {
+    let (name, value) = named_variable(event);
+    let written = value.map_or_else(String::new, |value| format!("`{value}` is not a whole number: "));
+    let detail = format!("{written}the engine ignored it and took its default");
+    if name == "OLLAMA_GPU_OVERHEAD" {
+        let bytes = value.and_then(in_bytes).unwrap_or(1 << 30);
+        let step = Step::new("fix-setting", "give `OLLAMA_GPU_OVERHEAD` in bytes, without a unit", detail);
+        return step.with(format!("OLLAMA_GPU_OVERHEAD={bytes}"));
+    }
+    Step::new("fix-setting", format!("give `{name}` a value that the engine can read"), detail)
+}
+
+/// Bytes of `8G`, `512MB` or `2GiB`.
+fn in_bytes(value: &str) -> Option<u64> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = value[..digits].parse().ok()?;
+    let shift = match value[digits..].to_ascii_lowercase().as_str() {
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// An engine went on with the default of a variable.
+fn variable(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (name, value) = named_variable(event);
+    let value = value.map_or_else(String::new, |value| format!("={value}"));
+    let text =
+        format!("{} could not read the variable `{name}{value}` and uses its default: this is a warning", event.origin);
+    (because(Cause::Warning, text), vec![fix_variable(event)])
+}
+
+/// A pool's allocator passes something on that this driver does not know.
+fn invalid_in_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let (by, newer) = if event.id == "mapping-saver" {
+        ("torch_memory_saver", "use matching releases of torch_memory_saver, torch and the driver")
+    } else {
+        (
+            "cumem, sleep mode",
+            "use a newer vLLM: 0.16 and some later releases ask the driver for attributes that it may not know",
+        )
+    };
+    let text = format!(
+        "the driver refused a call of the engine's own allocator ({by}) as invalid, and pages without memory or messages of a full GPU may \
+         follow from that: this is not a lack of memory"
+    );
+    let newer = Step::new(
+        "newer-release",
+        newer,
+        "a failed question about the driver counts as a failed allocation there, after which no memory is mapped",
+    );
+    let without = Step::new(
+        "without-sleep",
+        "run without sleep mode, or the engine as a process of its own beside the trainer",
+        "its pool then comes from PyTorch's allocator",
+    )
+    .with("without --enable-sleep-mode; vllm_mode=\"server\" (TRL), --vllm_mode server (ms-swift)");
+    (because(Cause::NotMemory, text), vec![newer, without])
+}
+
+/// Expandable segments need calls that not every system has.
+fn invalid_mapping(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "the driver refused a call of PyTorch's expandable segments as invalid{}: this is not the message of a full GPU, although a full GPU may \
+         have come before it",
+        if event.origin.ends_with("newer") {
+            ", or one of them was left without memory by an earlier failure"
+        } else {
+            ""
+        }
+    );
+    let off = Step::new(
+        "drop-expandable-segments",
+        "turn expandable segments off, and restart the process",
+        "virtual GPUs, WSL, and memory that processes or GPUs share may not support them; a lack of memory then has its usual message",
+    );
+    (because(Cause::NotMemory, text), vec![off.with(format!("unset {VARIABLE}"))])
+}
+
+/// A library without code for the GPU, beside which nothing is put there.
+pub(super) fn without_gpu_build() -> (Diagnosis, Vec<Step>) {
+    let text = "a library was installed without its code for the GPU, so that layers go to the CPU, which this quantisation does not allow: the \
+                log warns of it before; the GPU is not full";
+    let install = Step::new(
+        "install-gpu-build",
+        "install builds of torch and bitsandbytes that have code for this GPU, and check that torch sees it",
+        "a model that is placed on the GPU as a whole then needs no other setting",
+    )
+    .with("python -c \"import torch; print(torch.cuda.is_available())\"; pip install -U bitsandbytes");
+    (because(Cause::NotMemory, text), vec![install])
+}
+
+/// A negative or overflowed size.
+fn bad_size(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let dimension = event.number("dimension").map_or_else(String::new, |dimension| format!(" (−{dimension})"));
+    let text = format!(
+        "{} was given a size that is negative or too large for a number{dimension}: a shape was computed wrongly, overflowed or was never set; \
+         memory did not run out",
+        event.origin
+    );
+    let step = Step::new(
+        "split-request",
+        "check the shapes of the operator's inputs: print them before the line of the traceback",
+        "a damaged file, an empty input, 32-bit arithmetic or memory that was overwritten gives such sizes; no setting of the allocator helps",
+    );
+    (because(Cause::NeverFits, text), vec![step])
+}
+
+/// A kernel failed before, and every call since then.
+pub(super) fn after_fault(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} failed because an earlier kernel had: the log has its assertion or its illegal access, after which every call on the GPU fails; \
+         memory did not run out",
+        event.origin
+    );
+    let step = Step::new(
+        "find-kernel",
+        "find the operation that failed first: run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
+        "usually an index is out of range: a token beyond the vocabulary, a position beyond the model's length, a label beyond the classes",
+    )
+    .with("CUDA_LAUNCH_BLOCKING=1 python train.py");
+    (because(Cause::NotMemory, text), vec![step])
+}
+
+/// CUDA refuses to allocate while a graph is captured.
+fn capture() -> (Diagnosis, Vec<Step>) {
+    let text = "something allocated memory, or waited for the GPU, while a CUDA graph was captured, which CUDA refuses: this is not a lack \
+                of memory";
+    let steps = vec![
+        Step::new(
+            "warm-up",
+            "run the same shapes a few times before the capture",
+            "libraries allocate workspaces and compile kernels at their first use",
+        ),
+        Step::new("without-graphs", "run without CUDA graphs, to see whether the rest works", "it is then only slower"),
+    ];
+    (because(Cause::NotMemory, text), steps)
+}
