@@ -114,8 +114,8 @@ const NOT_TOLD: [&str; 2] = ["paged_kv", "replay"];
 /// thread serves, or the state of an optimizer; which of two threads' optimizers has a parameter; whether blocks of a quarter of the
 /// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second;
 /// whether blocks behind all layers, or apart from them, are pages of a cache or another model's weights; whether one block that is larger
-/// than the model is a cache or a data set.
-const IN_PART: [&str; 8] = [
+/// than the model is a cache or a data set; whether one in a segment of its own is data or a table that is frozen.
+const IN_PART: [&str; 9] = [
     "twothreads_late",
     "twotrain_one",
     "lion8_one",
@@ -124,6 +124,7 @@ const IN_PART: [&str; 8] = [
     "pages_converted_late",
     "pages_block_start",
     "static_pair_one",
+    "one_tensor_one",
 ];
 
 #[test]

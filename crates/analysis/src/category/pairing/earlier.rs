@@ -173,7 +173,12 @@ impl Pairing {
         };
         let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| begin(first)..=last);
         let is_among = |block: &Held| {
-            block.size_bytes <= LARGE || among.as_ref().is_none_or(|among| among.contains(&block.address))
+            // A block of a segment of its own lies where the driver put it: a table that is frozen, or data.
+            let settings = known.memory.ground().settings;
+            let fills_segment = settings.segment_bytes(block.block_bytes) < block.block_bytes.saturating_mul(2);
+            let is_alone = fills_segment && !settings.expandable_segments;
+            block.size_bytes <= LARGE
+                || (!is_alone && among.as_ref().is_none_or(|among| among.contains(&block.address)))
         };
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
         let shrunk = if matches!(known.memory.keeps, Keeps::Told { .. }) {
