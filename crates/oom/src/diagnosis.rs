@@ -167,12 +167,12 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let is_untold = untold_beyond_context(situation) > outside_beyond_context(situation);
         let of_untold = (situation.held_bytes.unwrap_or(0) / 2).min(situation.capacity_bytes.unwrap_or(0) / 6);
         let least = if is_untold { usual.max(of_untold) } else { usual };
-        // Nor does a process that has no more than a context explain much.
-        // Weights that are still to come need more than a few contexts of others would release.
+        // Weights that are still to come need more than the contexts of a few other processes would release.
         let is_of_weights = situation.purpose == Some(Purpose::Load)
             && situation.held_bytes > situation.capacity_bytes.map(|capacity| capacity / 4 * 3);
         let is_cause = |&(bytes, cause): &(u64, Cause)| {
             let is_enough = !is_of_weights || bytes > situation.held_bytes.unwrap_or(0) / 2;
+            // A process that has no more than a context explains little.
             is_enough && brings(bytes) && bytes >= if cause == Cause::OutsidePyTorch { least } else { usual }
         };
         causes.extend(whose.into_iter().filter(is_cause).map(|(_, cause)| cause));
@@ -271,7 +271,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
             "the request can never fit: the program requested {tried} at once{}, and the whole GPU has {}",
             match situation.purpose {
                 _ if situation.tried_bytes >= Some(NO_MEMORY_BYTES) =>
-                    ", more than any computer has, so a size is wrong (negative, overflowed or never set)",
+                    ", more than any GPU has, so a size is wrong (negative, overflowed or never set)",
                 Some(Purpose::Load) => " for a model's weights",
                 _ => "",
             },
@@ -398,16 +398,16 @@ fn text(situation: &Situation, cause: Cause) -> String {
             };
             let what = match situation.purpose {
                 Some(Purpose::Load) => {
-                    "the model does not fit: the GPU was full while its weights were loaded, so others were to follow when it"
+                    "the model does not fit: the GPU was full before all of its weights were loaded; it"
                 }
                 Some(Purpose::Parts) => {
-                    "one part of the pipeline alone fills the GPU, although the parts take turns on it: the program"
+                    "one part of the pipeline, with its activations, fills the GPU, although the parts take turns on it: the program"
                 }
                 Some(Purpose::Grow) => {
                     "memory grows with the elements that the program adds while it trains, until there is no more: it"
                 }
                 Some(Purpose::Collect) => {
-                    "a list or tensor that the program adds to grows until there is no more memory: it"
+                    "the line that failed adds to a list or tensor, which grows with each call; it"
                 }
                 _ => "the program needs more memory than there is: it",
             };

@@ -51,8 +51,8 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
         ),
         Some(Purpose::Parts) => step(
             "less-weights",
-            "load the largest part in 4 or 8 bits, or move single layers to the GPU while they compute: one part alone fills it, although the \
-             parts take turns",
+            "load the largest part in 4 or 8 bits, move single layers to the GPU while they compute, or generate fewer pixels or frames: one part with \
+             its activations fills the GPU",
         )
         .with("pipe.enable_sequential_cpu_offload() (slow); a transformer in NF4, FP8 or GGUF (Diffusers: quantization_config)"),
         Some(Purpose::Data) => step(

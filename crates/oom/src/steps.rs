@@ -577,7 +577,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         return Some(Step::new(
             "split-request",
             "check the shape that the line of the traceback creates: print its sizes before it",
-            "no computer has so much memory: a size is negative, overflowed or was never set, or two numbers are multiplied that should not be",
+            "no GPU has that much memory: a size is negative, overflowed or was never set, or two numbers are multiplied by mistake",
         ));
     }
     let detail = match (situation.tried(), situation.capacity_bytes) {
@@ -614,10 +614,14 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if situation.backend == Some("MPS") && Some(situation.others_bytes) > situation.allocated_bytes {
         let step = Step::new(
             "shrink",
-            "compute on less at once: a shorter or smaller input, in chunks, and release the buffers that Metal keeps between them",
-            format!("most is Metal's own, {}; {}", size(situation.others_bytes), missing(situation)),
+            "compute on less at once: a shorter or smaller input, in chunks of one shape, because Metal keeps a graph and its buffers for each shape",
+            format!(
+                "allocations outside PyTorch's allocator hold {}, which torch.mps.empty_cache() does not release; {}",
+                size(situation.others_bytes),
+                missing(situation)
+            ),
         );
-        return Some(step.with("torch.mps.empty_cache()"));
+        return Some(step);
     }
     Some(less(situation.purpose, missing(situation)))
 }

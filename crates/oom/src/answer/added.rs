@@ -21,7 +21,7 @@ const LARGE_ADAPTER: u64 = 100_000_000;
 pub(super) fn flat_buffers(situation: &Situation) -> Option<u64> {
     let (tried, allocated) = (situation.tried_bytes?, situation.allocated_bytes?);
     let is_large = situation.capacity_bytes.is_some_and(|capacity| tried > capacity / FLAT_PART);
-    let times = (allocated + tried / 2) / tried.max(1);
+    let times = allocated.saturating_add(tried / 2) / tried.max(1);
     let is_whole = allocated.abs_diff(times.saturating_mul(tried)) <= allocated / FLAT_ERROR;
     (is_large && (2..=MOST_BUFFERS).contains(&times) && is_whole && situation.engine.is_none()).then_some(times)
 }

@@ -20,7 +20,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     }
     let grown = found.growths.iter().find(|growth| growth.is_of_memory())?;
     let text = format!(
-        "the log has no error, but memory grows in it: {}; a program that keeps this up runs out of memory at some time",
+        "the log has no error, but memory grows in it: {}; if the growth goes on, the program runs out of memory, but a pool that warms up grows at first, too",
         sentence(grown)
     );
     let mut steps = vec![keep_less(grown)];
@@ -49,7 +49,8 @@ fn before_failure(found: &Found, is_host: bool) -> Option<&Growth> {
         };
         // Memory that is left falls while a server starts, too.
         let is_steep = !growth.is_rest && growth.readings >= FEW_READINGS && growth.last / 3 >= growth.first;
-        fits && growth.is_large() && (growth.readings >= LEAST_READINGS || is_steep)
+        let is_before = found.groups.first().is_none_or(|group| growth.lines.0 < group.line);
+        is_before && fits && growth.is_large() && (growth.readings >= LEAST_READINGS || is_steep)
     })
 }
 
@@ -76,7 +77,7 @@ pub(super) fn beside(
 /// What grew, from where to where.
 fn sentence(growth: &Growth) -> String {
     let label = match growth.label.as_str() {
-        "" => "its first figure in a line".to_owned(),
+        "" => "a number without a label".to_owned(),
         label => format!("`{label}`"),
     };
     let verb = if growth.is_rest { "falls" } else { "rises" };
@@ -90,7 +91,7 @@ fn sentence(growth: &Growth) -> String {
         _ => size(growth.each()),
     };
     format!(
-        "{label} {verb} from {} (line {first}) to {} (line {last}), over {} readings, by {} from one to the next",
+        "{label} {verb} from {} (line {first}) to {} (line {last}) over {} readings, on average by {} per reading",
         growth.printed.0, growth.printed.1, growth.readings, each
     )
 }

@@ -69,7 +69,7 @@ pub(super) fn less_host_memory() -> Step {
         "use less of the host's memory: fewer workers, smaller batches in flight, no whole data set in Python lists",
         "each worker is a process: Python objects of the data set are copied as their reference counts change",
     )
-    .with("num_workers=2, prefetch_factor=2, persistent_workers=True")
+    .with("num_workers=2, prefetch_factor=2")
 }
 
 pub(super) fn more_host_memory() -> Step {

@@ -133,7 +133,8 @@ pub fn answer(found: &Found) -> Option<Answer> {
         // What the user wanted to set is not set.
         steps.insert(0, not_memory::fix_variable(variable));
     }
-    if matches!(diagnosis.cause, Cause::HostMemory | Cause::TooBig | Cause::OutsidePyTorch) {
+    let is_of_engine = ENGINES.iter().any(|engine| event.id.starts_with(engine));
+    if matches!(diagnosis.cause, Cause::HostMemory | Cause::TooBig | Cause::OutsidePyTorch) && !is_of_engine {
         let is_host = diagnosis.cause == Cause::HostMemory;
         growth::beside(&mut diagnosis, &mut steps, event.asked.purpose, found, is_host);
     }
@@ -379,7 +380,7 @@ fn asked(at: &AskedAt) -> Option<String> {
     };
     if at.only_looks() {
         return Some(format!(
-            "the error appeared in {}, which only looks at the memory or waits for the GPU: the request that failed was made before, elsewhere",
+            "the error appeared in {}, which only looks at the memory or waits for the GPU: an earlier request failed, or the GPU had no memory left for this process's context",
             place(innermost)
         ));
     }
@@ -495,8 +496,8 @@ fn is_absurd(event: &Event) -> bool {
 /// A request that no GPU or host could serve.
 fn absurd(event: &Event, bytes: u64) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} requested {} at once, which can never fit: a size is wrong, such as a negative or overflowed shape, or memory that was \
-         overwritten",
+        "{} requested {} at once, which can never fit: a size is wrong (negative, overflowed or overwritten), or it grows with the square of the \
+         input, as attention scores do",
         event.origin,
         size(bytes)
     );

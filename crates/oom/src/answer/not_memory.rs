@@ -45,7 +45,7 @@ fn setting(event: &Event) -> (Diagnosis, Vec<Step>) {
         ),
         (None, None) => (
             "a key, a value or a separator is wrong".to_owned(),
-            "write `KEY:VALUE,KEY:VALUE`, with whole numbers of MiB, and without quotation marks or `=` inside"
+            "write `KEY:VALUE,KEY:VALUE` without quotation marks or `=`; sizes are whole MiB (`max_split_size_mb` above 20), a threshold lies between 0 and 1"
                 .to_owned(),
         ),
     };
@@ -84,7 +84,7 @@ fn watermarks() -> (Diagnosis, Vec<Step>) {
     );
     (
         because(Cause::NotMemory, text),
-        vec![fix.with("unset PYTORCH_MPS_HIGH_WATERMARK_RATIO, or also PYTORCH_MPS_LOW_WATERMARK_RATIO=0.6 below 0.7")],
+        vec![fix.with("unset PYTORCH_MPS_HIGH_WATERMARK_RATIO, or PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.7 PYTORCH_MPS_LOW_WATERMARK_RATIO=0.6")],
     )
 }
 
@@ -92,9 +92,9 @@ fn share_of_engine(event: &Event) -> (Diagnosis, Vec<Step>) {
     let share =
         event.decimal("share").map_or_else(String::new, |share| format!(", and it is set to {}", share.value()));
     let text = format!(
-        "the engine's share of the GPU (`gpu_memory_utilization`) is a part of 1{share}, so it refused to start; memory did not run out"
+        "the engine refused to start: its share of the GPU (`gpu_memory_utilization`) must be at most 1{share}; memory did not run out"
     );
-    let fix = Step::new("fix-setting", "give the share as a part of 1", "0.9 is 90 % of the GPU");
+    let fix = Step::new("fix-setting", "give the share as a fraction, such as 0.9", "0.9 is 90 % of the GPU");
     (because(Cause::NotMemory, text), vec![fix.with("--gpu-memory-utilization 0.9")])
 }
 
@@ -168,15 +168,19 @@ fn invalid_in_pool(event: &Event) -> (Diagnosis, Vec<Step>) {
         "run without sleep mode, or the engine as a process of its own beside the trainer",
         "its pool then comes from PyTorch's allocator",
     )
-    .with("without --enable-sleep-mode; vllm_mode=\"server\" (TRL), --vllm_mode server (ms-swift)");
+    .with(if event.id == "mapping-saver" {
+        "without --enable-memory-saver (SGLang)"
+    } else {
+        "without --enable-sleep-mode; vllm_mode=\"server\" (TRL), --vllm_mode server (ms-swift)"
+    });
     (because(Cause::NotMemory, text), vec![newer, without])
 }
 
 /// Expandable segments need calls that not every system has.
 fn invalid_mapping(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "the driver refused a call of PyTorch's expandable segments as invalid{}: this is not the message of a full GPU, although a full GPU may \
-         have come before it",
+        "the driver refused a call as invalid{}: usually a mapping of PyTorch's expandable segments, or the launch of a compiled kernel; this is not \
+         the message of a full GPU, although a full GPU may have come before it",
         if event.origin.ends_with("newer") {
             ", or one of them was left without memory by an earlier failure"
         } else {
@@ -188,7 +192,13 @@ fn invalid_mapping(event: &Event) -> (Diagnosis, Vec<Step>) {
         "turn expandable segments off, and restart the process",
         "virtual GPUs, WSL, and memory that processes or GPUs share may not support them; a lack of memory then has its usual message",
     );
-    (because(Cause::NotMemory, text), vec![off.with(format!("unset {VARIABLE}"))])
+    let off = off.with(format!("unset {VARIABLE}"));
+    let eager = Step::new(
+        "without-compile",
+        "if they are off already, run without torch.compile",
+        "compiled kernels are launched by calls whose errors have the same words",
+    );
+    (because(Cause::NotMemory, text), vec![off, eager.with("TORCH_COMPILE_DISABLE=1")])
 }
 
 /// A library without code for the GPU, beside which nothing is put there.

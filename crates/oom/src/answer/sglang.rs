@@ -92,17 +92,17 @@ fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let limit = fits.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
     let printed = log.printed();
     // A little of the pool is kept back for the answer.
-    let is_pool = printed.kv_tokens.zip(fits).map(|(pool, fits)| fits + 64 >= pool);
+    let is_pool = printed.kv_tokens.zip(fits).map(|(pool, fits)| fits.saturating_add(64) >= pool);
     let is_pool = if event.number("context").is_some() { Some(false) } else { is_pool };
     let which = match is_pool {
-        Some(true) => "as many as the KV cache's pool holds",
+        Some(true) => "the size of the KV cache's pool",
         Some(false) if event.number("context").is_some() => "the model's context length",
-        Some(false) => "the context length, for the KV cache's pool is larger",
-        None => "as many as the KV cache's pool holds, or the context length if that is smaller",
+        Some(false) => "the context length, because the KV cache's pool is larger",
+        None => "the KV cache's pool or the context length, whichever is smaller",
     };
     let of_pool = is_pool != Some(false);
     let text = format!(
-        "a request{of} is longer than the engine allows{limit}: that is {which}; the engine refused it, the GPU is not full, and other requests go on"
+        "a request{of} is longer than the engine allows{limit}: the limit is {which}; the GPU is not full, and other requests go on"
     );
     let shorter =
         Step::new("shorter-context", "send a shorter prompt, or let the engine cut it", "other requests go on")
@@ -314,7 +314,7 @@ fn newer() -> Step {
     Step::new(
         "newer-release",
         "use a newer SGLang: a request that fits should wait, not end the scheduler",
-        "each request takes whole pages, of which the scheduler has counted too few",
+        "the scheduler's count of free tokens or pages was wrong",
     )
 }
 

@@ -101,7 +101,8 @@ pub(super) fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
     let device = event.text("device");
     let used = totals.and_then(|totals| totals.bytes("used_raw")).zip(pool);
     // Enough is left in the pool, and no piece of it is large enough.
-    let is_in_pieces = used.zip(bytes.or(event.requested())).is_some_and(|((used, pool), bytes)| used + bytes <= pool);
+    let is_in_pieces =
+        used.zip(bytes.or(event.requested())).is_some_and(|((used, pool), bytes)| used.saturating_add(bytes) <= pool);
     let text = match (device, used) {
         (None | Some("GPU"), Some((used, pool))) => {
             let why = if is_in_pieces {

@@ -117,8 +117,9 @@ fn request(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         let raise = Step::new("raise-limit", "raise the limit, if the KV cache has room for it", "it is a setting");
         return (because(Cause::Limit, text), vec![shorter, raise.with("--max-model-len, --max-num-batched-tokens")]);
     }
-    let tokens =
-        printed.kv_tokens.or_else(|| printed.gpu_blocks.map(|blocks| blocks * printed.block_size.unwrap_or(16)));
+    let tokens = printed
+        .kv_tokens
+        .or_else(|| printed.gpu_blocks.map(|blocks| blocks.saturating_mul(printed.block_size.unwrap_or(16))));
     let holds = tokens.map_or_else(String::new, |tokens| format!(", which holds {tokens} tokens"));
     let text = format!(
         "a prompt{of} is longer than the whole KV cache{holds}: the engine refused it, and it would not fit in an empty cache either"
@@ -380,7 +381,7 @@ pub(super) fn smaller_trial(log: &EngineLog, missing: Option<u64>, has_items: bo
         "allow fewer or smaller images and videos in a request: the trial encodes as many as a request may have",
         "each takes the encoder's activations and its own tokens",
     )
-    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}', --mm-processor-kwargs '{\"max_pixels\": 602112}'");
+    .with("--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}', --mm-processor-kwargs '{\"max_pixels\": 602112}' (Qwen-VL)");
     let items = has_items.then_some(items);
     let rest = [super::flags::batched_tokens(log), less_weights(log, &printed, missing)];
     [fewer_sequences(log, &printed, missing)].into_iter().chain(items).chain(rest).collect()

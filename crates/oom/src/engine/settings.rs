@@ -77,7 +77,10 @@ impl EngineLog {
     /// Takes the shares that a person names: "with `--mem-fraction-static` at 0.85 it fails, and at 0.84 ...".
     fn take_spoken_shares(&mut self, line: &[u8]) {
         let has = |words: &[u8]| memmem::find(line, words).is_some();
-        if !has(b"fraction-static") && !has(b"fraction_static") || has(b"erver_args") || has(b"ServerArgs") {
+        // A command names other decimals, too: its share is read as a setting.
+        let is_command = memmem::find_iter(line, b" --").count() > 1;
+        let names_share = has(b"fraction-static") || has(b"fraction_static");
+        if !names_share || is_command || has(b"erver_args") || has(b"ServerArgs") {
             return;
         }
         let words = line.split(|byte| !byte.is_ascii_digit() && *byte != b'.');

@@ -11,7 +11,7 @@ use super::{BLOCK_BYTES, DEVICES, LogReader, NEEDLES};
 
 /// What was pasted has no more lines: each of them is read, because a line break may hide the words that are looked for.
 pub(super) const PASTED_LINES: u64 = 20_000;
-/// And of at least this size, behind a block that had something.
+/// The least size of a block after one in which a search found something.
 const SHORT_BLOCK_BYTES: usize = 1 << 10;
 /// A block without any of these has nothing that matters, but for bytes that are taken out first.
 pub(super) static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::new(|| {

@@ -48,7 +48,10 @@ const COUNTED: [&str; 14] = [
     "memory size",
 ];
 /// Lines with amounts of something else.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 15] = [
+    "batch size",
+    "batch_size",
+    "processed",
     "download",
     "upload",
     "b/s",
@@ -249,7 +252,7 @@ impl Series {
             Figure::WithoutUnit => by > first / 10,
             _ => by >= LEAST_BYTES && by > first.max(last) / 20,
         };
-        let is_steady = up >= 2 && up * 10 >= steps * 3 && down * 10 <= steps && middle.abs_diff(last) * 5 >= by;
+        let is_steady = up >= 2 && up * 10 >= steps * 3 && down * 10 <= steps && middle.abs_diff(last) >= by / 5;
         (self.readings >= LEAST_READINGS && grows && is_enough && is_steady).then_some(Growth {
             label: self.label,
             of: self.of,

@@ -127,7 +127,10 @@ const OPTIMIZERS: [&str; 9] = [
 
 /// The purpose of a traceback, by its functions, and by what stands before a message in its own line.
 pub(super) fn purpose(names: &str) -> Option<Purpose> {
-    PURPOSES.iter().find(|(_, words)| words.iter().any(|words| names.contains(words))).map(|(purpose, _)| *purpose)
+    // `Trainer(gpus=1).fit(model)` makes a trainer and trains in one line.
+    let trains = [").fit(", ").train(", ").evaluate(", ").predict("].iter().any(|call| names.contains(call));
+    let has = |words: &str| names.contains(words) && !(trains && words == "Trainer(");
+    PURPOSES.iter().find(|(_, words)| words.iter().any(|words| has(words))).map(|(purpose, _)| *purpose)
 }
 
 /// Whether a frame is of an optimizer's own code: a step may call a closure with a whole forward pass.
@@ -203,17 +206,19 @@ const STORES: [&str; 8] =
 
 /// Whether the line that failed adds to a list, or to a tensor that it replaces: `memory.append(x.to(device))`,
 /// `seen = torch.cat((seen, new))`.
-pub(super) fn collects(innermost: Option<&TracebackFrame>, own: Option<&TracebackFrame>) -> bool {
+pub(super) fn collects(innermost: Option<&TracebackFrame>, own: Option<&TracebackFrame>, is_forward: bool) -> bool {
     // The call behind it may be torch's.
     let is_near = |frame: &&TracebackFrame| frame.is_own() || innermost == Some(*frame);
     [innermost, own].into_iter().flatten().filter(is_near).any(|frame| {
         let source = frame.source.as_str();
-        let adds = [".append(", ".extend(", ".appendleft("].iter().any(|call| source.contains(call));
+        // A forward pass lists and joins activations, which end with it.
+        let adds = !is_forward && [".append(", ".extend(", ".appendleft("].iter().any(|call| source.contains(call));
         let grows = source.split_once('=').is_some_and(|(target, rest)| {
             let target = target.trim();
             let joined =
                 rest.split_once("cat([").or_else(|| rest.split_once("cat((")).map(|(_, parts)| parts.trim_start());
-            !target.is_empty()
+            (!is_forward || target.starts_with("self."))
+                && !target.is_empty()
                 && joined.is_some_and(|parts| parts.starts_with(target) && parts[target.len()..].starts_with(','))
         });
         let moves = [".cuda(", ".to(", "device="].iter().any(|call| source.contains(call));
@@ -229,7 +234,9 @@ pub(super) fn evaluates(frames: &[TracebackFrame]) -> bool {
         // `validate`, `val_one_epoch`, `run_eval`.
         let is_word = |word: &str| ["val", "valid", "eval"].contains(&word);
         let is_named = ["validat", "evaluat"].iter().any(|word| name.starts_with(word)) || name.split('_').any(is_word);
-        is_named && (frame.is_own() || TRAINERS.iter().any(|words| frame.file.contains(words)))
+        is_named
+            && !name.contains("train")
+            && (frame.is_own() || TRAINERS.iter().any(|words| frame.file.contains(words)))
     })
 }
 
@@ -245,7 +252,8 @@ pub(super) fn has_vocabulary(source: &str) -> bool {
 pub(super) const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 28] = [
+const ALLOCATES: [(&str, &str); 29] = [
+    ("binary_cross_entropy", "the loss of each element, as large as its input"),
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
     ("log_softmax", "log-probabilities as large as its input, often in float32"),

@@ -352,9 +352,10 @@ impl TraceReader {
             if is_begun {
                 trace.frames.pop();
             }
-            if trace.frames.len() < MAX_FRAMES {
-                trace.frames.push(whole);
+            if trace.frames.len() >= MAX_FRAMES {
+                trace.frames.remove(0);
             }
+            trace.frames.push(whole);
             (trace.before_source, trace.line) = (Some(before), line);
             self.until = line + PATIENCE_LINES;
             return;
@@ -381,6 +382,9 @@ impl TraceReader {
                 self.until = line + PATIENCE_LINES;
             }
         } else if let Some((number, text)) = marked(body) {
+            if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
+                self.open.clear();
+            }
             let trace = self.open.entry(key.to_vec()).or_default();
             trace.line = line;
             let has_room = trace.frames.len() < MAX_FRAMES;
@@ -506,7 +510,9 @@ impl TraceReader {
                 };
                 let moves = innermost.as_ref().is_some_and(|innermost| moves_module(&innermost.source));
                 let first = if moves { Some(Purpose::Load) } else { first };
-                let first = first.or_else(|| collects(innermost.as_ref(), own.as_ref()).then_some(Purpose::Collect));
+                let is_forward = frames.iter().any(|frame| frame.function.contains("forward"));
+                let collects = || collects(innermost.as_ref(), own.as_ref(), is_forward);
+                let first = first.or_else(|| collects().then_some(Purpose::Collect));
                 first.or_else(|| evaluates(frames).then_some(Purpose::Evaluate))
             }
         };

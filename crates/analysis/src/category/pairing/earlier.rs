@@ -98,9 +98,11 @@ impl Pairing {
                 return states * made(size) + halved.count(size);
             }
             let gradients = gradients(size);
+            if let Some(keeps) = of_another(size) {
+                return keeps * gradients;
+            }
             match count.checked_div(made(size)) {
                 None if tables.count(size) > 0 => tables.states * gradients,
-                Some(_) if of_another(size).is_some() => of_another(size).unwrap_or(0) * gradients,
                 Some(blocks) if known.memory.keeps == Keeps::Several && count == blocks * gradients => {
                     (blocks.saturating_sub(1)).min(MAX_STATES) * gradients
                 }
@@ -126,14 +128,14 @@ impl Pairing {
         let modules = known.module_orders(&there);
         let rehearsed = |wanted: &FxHashMap<u64, usize>| known.rehearsed(&held, wanted, gradients, &kept, &modules);
         let (wanted, Rehearsed { roles, .. }) = match known.memory.keeps {
-            // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
-            // lie as one of the two.
             // What was converted on the device lies where the conversion left room, so age alone tells.
             _ if halved.is_some() => {
                 let wanted = wanted(states);
                 let roles = roles_by_age(&held, &known.memory.regions, &wanted, &kept.counts);
                 (wanted, Rehearsed { bytes: 0, roles })
             }
+            // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
+            // lie as one of the two.
             Keeps::Told { least, most } if least > 0 && least < most && by_count > least && kept.states.is_none() => {
                 let by_states = wanted(states);
                 let of_states = rehearsed(&by_states);
