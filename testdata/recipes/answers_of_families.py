@@ -34,6 +34,11 @@ def loading():
     )
     told("load_checkpoint_on_gpu", "too-big", "map-location", reads + full("90.00 MiB", "15.77 GiB", "46.12 MiB", "15.72 GiB", "15.31 GiB", "38.50 MiB"))
     moves = '  File "/srv/train.py", line 77, in main\n    self.model.to(device)\n'
+    fits = (
+        '  File "/srv/fit.py", line 30, in <module>\n    pl.Trainer(max_epochs=10).fit(model, data)\n'
+        f'  File "{files}/torch/nn/modules/linear.py", line 125, in forward\n    return F.linear(input, self.weight, self.bias)\n'
+    )
+    told("made_and_fitted", "too-big", "shrink", fits + full("512.00 MiB", "23.65 GiB", "320.00 MiB", "23.02 GiB", "22.10 GiB", "412.00 MiB"))
     told("load_by_a_call", "too-big", "less-weights", moves + full("150.00 MiB", "7.79 GiB", "110.69 MiB", "7.62 GiB", "7.40 GiB", "71.68 MiB"))
 
 
@@ -46,6 +51,12 @@ def growing():
         '    stored_state["exp_avg"] = torch.cat((stored_state["exp_avg"], torch.zeros_like(extension_tensor)), dim=0)\n'
     )
     told("grow_gaussians", "too-big", "bound-growth", splats + full("978.00 MiB", "23.65 GiB", "630.00 MiB", "22.71 GiB", "20.10 GiB", "2.12 GiB"), setting="--densify_grad_threshold")
+    # What a forward pass joins ends with it.
+    skip = (
+        f'  File "/srv/diffusion/train.py", line 61, in step\n    noise = self.model(x, t)\n'
+        '  File "/srv/diffusion/unet.py", line 214, in forward\n    h = th.cat([h, hs.pop()], dim=1)\n'
+    )
+    told("skip_connections", "too-big", "shrink", skip + full("512.00 MiB", "23.65 GiB", "320.00 MiB", "23.02 GiB", "22.10 GiB", "412.00 MiB"))
     replay = '  File "/srv/agent.py", line 77, in store\n    self.memory.append((state, action.to(device)))\n'
     told("grow_replay", "too-big", "bound-growth", replay + full("12.00 MiB", "7.79 GiB", "5.69 MiB", "7.62 GiB", "6.60 GiB", "112.64 MiB"), setting=".cpu()")
     steps = "".join(f"step {100 * n} loss 2.{9 - n}1 memory allocated: {n + 2}.13 GB\n" for n in range(7))
