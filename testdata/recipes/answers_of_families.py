@@ -62,6 +62,8 @@ def growing():
     steps = "".join(f"step {100 * n} loss 2.{9 - n}1 memory allocated: {n + 2}.13 GB\n" for n in range(7))
     told("grow_figures_before_failure", "too-big", "bound-growth", steps + full("96.00 MiB", "9.77 GiB", "51.25 MiB", "9.70 GiB", "9.11 GiB", "140.04 MiB"))
     told("grow_figures_alone", "warning", "bound-growth", "".join(f"epoch {n} done, RSS: {3123 + 1057 * n}.4 MB\n" for n in range(6)).rstrip("\n"), readings=6, first=printed("3123.4 MiB"), last=printed("8408.4 MiB"))
+    ranks = "".join(f"[rank{r}]: step {n} memory {n + 9 if r else 30}.10 GB\n" for n in range(7) for r in (0, 1)).rstrip("\n")
+    told("grow_on_one_rank", "warning", "bound-growth", ranks, readings=7, first=printed("9.10 GiB"))
     told("grow_polled", "warning", "bound-growth", "".join(f"2025-05-01 10:0{n}:00, {8123 + 300 * n} MiB, 24576 MiB\n" for n in range(6)).rstrip("\n"), each=300 << 20)
 
 

@@ -1,6 +1,6 @@
 //! Failures that come with memory and are not a lack of it, and sizes that are no sizes.
 
-use highwater_allocator::settings::{VARIABLE, refused_key_hint};
+use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, refused_key_hint};
 
 use super::because;
 use crate::diagnosis::{Cause, Diagnosis};
@@ -50,12 +50,16 @@ fn setting(event: &Event) -> (Diagnosis, Vec<Step>) {
         ),
     };
     let text = format!(
-        "PyTorch's allocator could not read its settings (`{VARIABLE}`), so it refused to start: {what}; memory did not run out"
+        "PyTorch's allocator could not read its settings (`{VARIABLE}` or `{NEW_VARIABLE}`), so it refused to start: {what}; memory did not \
+         run out"
     );
-    let fix = Step::new("fix-setting", "correct the variable, or remove what this release does not know from it", how);
+    let fix =
+        Step::new("fix-setting", "correct the variable, or remove the setting that this release does not know", how);
     (
         because(Cause::NotMemory, text),
-        vec![fix.with(format!("unset {VARIABLE}, or {VARIABLE}=expandable_segments:True (torch 2.1 or newer)"))],
+        vec![fix.with(format!(
+            "unset {VARIABLE} {NEW_VARIABLE}, or {VARIABLE}=expandable_segments:True (torch 2.1 or newer)"
+        ))],
     )
 }
 

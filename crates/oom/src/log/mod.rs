@@ -261,7 +261,7 @@ impl LogReader {
 
     fn piece_of_line(&mut self, piece: &[u8]) {
         let begun = self.long.take();
-        let of_line = begun.unwrap_or_else(|| Origin { body: 0, ..origin(&piece[..piece.len().min(1024)]) });
+        let of_line = begun.unwrap_or_else(|| Origin { body: 0, ..origin(begin(piece)) });
         self.read_line(piece, Some(&of_line), 0);
         self.long = Some(of_line);
     }
@@ -283,7 +283,9 @@ impl LogReader {
             self.limits.read(&line, self.found.lines + 1, &seen, &mut self.found.surroundings);
         }
         if seen.has_anchor || self.found.lines < PASTED_LINES {
-            let key = given.map_or(&[][..], |given| given.key.as_slice());
+            // Each rank's figures grow for themselves.
+            let own = given.is_none().then(|| origin(begin(&line)));
+            let key = given.or(own.as_ref()).map_or(&[][..], |origin| origin.key.as_slice());
             self.growth.read(&line, key, self.found.lines + 1);
         }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
@@ -373,7 +375,7 @@ impl LogReader {
 
     /// The line before and this one, if a sentence is broken between them.
     fn join(&mut self, line: &[u8], seen: &Seen, given: Option<&Origin>) -> Option<broken::Joined> {
-        let mut of_line = origin(&line[..line.len().min(1024)]);
+        let mut of_line = origin(begin(line));
         if of_line.key.is_empty()
             && let Some(given) = given
         {
@@ -658,6 +660,11 @@ fn may_break(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let end = &line[line.len().saturating_sub(28)..];
     DEVICES.iter().any(|name| memmem::find(end, name).is_some())
+}
+
+/// The part of a line in which its writer is named.
+fn begin(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(1024)]
 }
 
 #[cfg(test)]
