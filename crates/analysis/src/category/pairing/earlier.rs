@@ -214,7 +214,8 @@ impl Pairing {
         let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
         let rows_of_data = rows::row_bytes(&unpaired_sizes, &trained).or_else(|| {
             let large: Vec<u64> = unpaired_sizes.iter().copied().filter(|&size| size > LARGE).collect();
-            rows::rows_of_layers(&large, &trained, &known.made_again())
+            let made = if large.is_empty() { Vec::new() } else { known.made_again() };
+            rows::rows_of_layers(&large, &trained, &made)
         });
         // A set may have a tensor as large as a workspace on another vendor's devices.
         let is_of_none = |size: u64| is_unpaired(size) || (gradients(size) == 0 && OF_AMD.contains(&size));
