@@ -87,8 +87,8 @@ type Lain = (u64, Vec<(u64, u64)>);
 /// How much of the bytes of a pool has to lie as in the rehearsal.
 const MIN_PERCENT: u64 = 70;
 
-/// How much of the bytes of a pool less may lie as in another rehearsal that is as good an explanation: where the two tell different
-/// things of a block, nothing is told.
+/// A rehearsal that explains less than the best by at most this share of a pool's bytes explains as well: where the two disagree about a
+/// block, nothing is told.
 const CLOSE_PERCENT: u64 = 12;
 
 /// Of the best rehearsal.
@@ -125,7 +125,7 @@ pub(super) fn rehearse(
     let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
     let mut left = MAX_EVENTS / play.events.len().max(1);
     let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
-    // By pool, what rehearsals tell of a block that come as close, but for a little.
+    // By pool, the other rehearsals: the bytes that lie so, and their roles.
     let mut others: [Vec<(u64, FxHashMap<usize, Role>)>; 2] = Default::default();
     let is_like = |(pool, best): (usize, &(u64, _))| best.0 > stage.bytes[pool] / 100 * MIN_PERCENT;
     for script in &stage.scripts {

@@ -79,11 +79,28 @@ pub(super) fn is_round(row_bytes: u64) -> bool {
     factor < MIN_FACTOR
 }
 
-/// The same, told by the layer that a tensor goes into: of the rows that a layer makes, so many are as long as the rows of its weight. The
-/// number of rows divides no parameter. `made` are the sizes that modules make several times.
+/// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
+/// a large odd number times a few bytes.
+fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
+    /// Bytes of the power of two in all sizes, at most.
+    const NARROW: u64 = 16;
+    /// The least odd factor of all sizes.
+    const MIN_ODD: u64 = 10_007;
+    let common = counts.keys().fold(0, |common, &size| gcd(size, common));
+    if common == 0 {
+        return None;
+    }
+    let factor = odd(common);
+    let is_narrow = common / factor <= NARROW && factor >= MIN_ODD && counts.values().sum::<u64>() > 1;
+    (is_narrow && !parameters.iter().any(|size| size.is_multiple_of(factor))).then_some(common)
+}
+
+/// The number of rows of the largest block, if a layer reads it: the layer's output has as many rows, and the rows of its weight are as long
+/// as the block's. The number divides no parameter. `made` are the sizes that modules make several times.
 pub(super) fn rows_of_layers(blocks: &[u64], parameters: &[u64], made: &[u64]) -> Option<u64> {
-    /// Bytes of a number.
+    /// Bytes of a number, and the fewest.
     const NUMBERS: [u64; 2] = [4, 2];
+    const FEWEST: u64 = 2;
     /// Least length of a row.
     const MIN_WIDTH: u64 = 16;
     let rows_of = |block: u64, weight: u64, output: u64, number: u64| {
@@ -101,7 +118,7 @@ pub(super) fn rows_of_layers(blocks: &[u64], parameters: &[u64], made: &[u64]) -
         has_width.then(|| output / width)
     };
     let is_number_of_rows = |&rows: &u64| {
-        let made = made.iter().filter(|size| size.is_multiple_of(rows.saturating_mul(NUMBERS[1])));
+        let made = made.iter().filter(|size| size.is_multiple_of(rows.saturating_mul(FEWEST)));
         odd(rows) >= MIN_FACTOR && made.count() >= MIN_SIZES && !parameters.iter().any(|size| size.is_multiple_of(rows))
     };
     let &largest = blocks.iter().max()?;
@@ -111,22 +128,6 @@ pub(super) fn rows_of_layers(blocks: &[u64], parameters: &[u64], made: &[u64]) -
         .flat_map(|(output, weight)| NUMBERS.map(|number| rows_of(largest, weight, output, number)))
         .flatten()
         .find(is_number_of_rows)
-}
-
-/// The same of a few tensors with narrow rows, such as points, rays and labels: nothing but the number of examples makes a size that is
-/// a large odd number times a few bytes.
-fn narrow_rows(counts: &BTreeMap<u64, u64>, parameters: &[u64]) -> Option<u64> {
-    /// Bytes of the power of two in all sizes, at most.
-    const NARROW: u64 = 16;
-    /// The least odd factor of all sizes.
-    const MIN_ODD: u64 = 10_007;
-    let common = counts.keys().fold(0, |common, &size| gcd(size, common));
-    if common == 0 {
-        return None;
-    }
-    let factor = odd(common);
-    let is_narrow = common / factor <= NARROW && factor >= MIN_ODD && counts.values().sum::<u64>() > 1;
-    (is_narrow && !parameters.iter().any(|size| size.is_multiple_of(factor))).then_some(common)
 }
 
 #[cfg(test)]

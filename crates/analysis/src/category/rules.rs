@@ -85,9 +85,9 @@ pub const RULES: &[Rule] = &[
         Input,
         "rows-of-data",
         &[Untold, Build],
-        "allocated before the recording, or by one of the program's constructors, and several such blocks have the same number of \
-         rows, which no parameter has, or one has as many rows as a layer makes of it, or they are as many times larger than what the \
-         program picks from them; with what the same constructor makes beside: a data set",
+        "allocated before the recording, or by one of the program's constructors, as a data set: several such blocks have the same \
+         number of rows, which no parameter has; or a layer makes as many rows from one of them; or each is the same number of times \
+         as large as a block that the program picks from it; or the same constructor makes such blocks",
         |case| case.is_of_data(),
     ),
     rule(

@@ -63,7 +63,6 @@ pub(super) fn fused_attention(situation: &Situation) -> Step {
             "torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) fails with the reason where it cannot; or xformers, flash-attn; \
              NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2 (Transformer Engine) logs why a kernel was not chosen"
         }
-
     })
 }
 

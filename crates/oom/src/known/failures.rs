@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::{Row, engines, host, libraries, other_reasons};
+use super::{Row, engines, host, libraries, not_memory};
 
 /// The rows. Of those with the same `id` the first that a text matches counts, so the one with more numbers stands first.
 pub(crate) static FAILURES: LazyLock<Vec<Row>> =
-    LazyLock::new(|| [engines::ROWS, libraries::ROWS, host::ROWS, other_reasons::ROWS].concat());
+    LazyLock::new(|| [engines::ROWS, libraries::ROWS, host::ROWS, not_memory::ROWS].concat());
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ mod engines;
 mod failures;
 mod host;
 mod libraries;
-mod other_reasons;
+mod not_memory;
 mod pattern;
 
 pub(crate) use failures::FAILURES;

@@ -1,4 +1,4 @@
-//! Figures that a log prints again and again: memory, and counts of what a program adds while it runs.
+//! Figures that a log prints again and again: memory, and the number of elements that a program adds while it runs.
 //!
 //! A figure is a number behind the same words. Of each one only some readings are kept, so memory is bounded.
 
@@ -20,17 +20,17 @@ const LABEL_WORDS: usize = 4;
 /// Less growth is noise.
 const LEAST_BYTES: u64 = 64 << 20;
 
-/// What the words of memory hold, in lower case.
+/// Parts of the words that name memory, in lower case.
 const MEMORY: [&str; 10] = ["mem", "alloc", "reserv", "rss", "vram", "ram ", "ram:", "ram=", "used", "nvidia"];
-/// Of which the host's.
+/// Those of the host's memory.
 const HOST: [&str; 6] = ["rss", "cpu", "host", "ram", "virtual", "process"];
-/// And the GPU's.
+/// Those of the GPU's.
 const GPU: [&str; 6] = ["gpu", "cuda", "vram", "alloc", "reserv", "mib"];
-/// What names memory where its unit stands elsewhere.
+/// Names of memory whose unit stands elsewhere.
 const WITHOUT_UNIT: [&str; 5] = ["mem", "rss", "vram", "allocated", "reserved"];
-/// What is left, rather than in use.
+/// Names of free memory.
 const LEFT: [&str; 3] = ["free", "avail", "left"];
-/// What is counted while it grows.
+/// Names of elements that are counted.
 const COUNTED: [&str; 14] = [
     "points",
     "gaussians",
@@ -71,9 +71,9 @@ const OTHERS: [&str; 15] = [
 pub struct Growth {
     /// The words before the number; empty for a column without any.
     pub label: String,
-    /// What it is of.
+    /// The kind of figure.
     pub of: Figure,
-    /// The words say what is left rather than what is in use: it fell.
+    /// Whether the words name free memory, which fell, rather than memory in use.
     pub is_rest: bool,
     /// The first reading: bytes, a count, or thousandths of a figure without a unit.
     pub first: u64,
@@ -87,7 +87,7 @@ pub struct Growth {
     pub lines: (u64, u64),
 }
 
-/// What a figure is of.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// A GPU's memory, in bytes.
@@ -125,7 +125,7 @@ impl Growth {
         self.of != Figure::Count
     }
 
-    /// Whether it is most of what is there at the end, which no start-up explains.
+    /// Whether it is more than a quarter of the larger reading, which no start-up explains.
     pub(crate) fn is_large(&self) -> bool {
         let last = if self.is_rest { self.first } else { self.last };
         self.by() > last / 4

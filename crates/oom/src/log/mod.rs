@@ -6,7 +6,6 @@
 mod broken;
 mod context;
 mod dimensions;
-mod dull;
 mod event;
 mod found;
 mod growth;
@@ -14,6 +13,7 @@ mod limits;
 mod line;
 mod origin;
 mod purpose;
+mod skip;
 mod summary;
 mod table;
 mod trace;
@@ -22,7 +22,6 @@ use std::collections::hash_map::Entry;
 
 use broken::LastLine;
 pub use dimensions::Dimensions;
-use dull::{FINDERS, PASTED_LINES};
 pub use event::Event;
 use event::EventIndex;
 pub use found::{Compiled, Found, Group, Mention, Surroundings};
@@ -34,6 +33,7 @@ use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
+use skip::{FINDERS, PASTED_LINES};
 pub use summary::MemorySummary;
 use summary::SummaryReader;
 use table::{Hit, Seen, TableReader};
@@ -163,11 +163,11 @@ impl LogReader {
     /// Takes the next piece of the log, of any size.
     pub fn push(&mut self, mut piece: &[u8]) {
         loop {
-            let dull = self.dull_lines(piece);
-            self.limits_in(dull);
-            self.found.lines += memchr::memchr_iter(b'\n', dull).count() as u64;
-            piece = &piece[dull.len()..];
-            if dull.is_empty() && !self.push_some(&mut piece) {
+            let skipped = self.skipped_lines(piece);
+            self.limits_in(skipped);
+            self.found.lines += memchr::memchr_iter(b'\n', skipped).count() as u64;
+            piece = &piece[skipped.len()..];
+            if skipped.is_empty() && !self.push_some(&mut piece) {
                 return;
             }
         }

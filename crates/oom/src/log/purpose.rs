@@ -1,8 +1,8 @@
-//! The purpose of a traceback: what its lines were doing, by the names of functions and files and by their text.
+//! The purpose of a traceback: the work of its lines, by the names of functions and files and by their text.
 
 use super::trace::{ATTENTION, JOINS, LAST_FRAMES, TRAINERS, TracebackFrame};
 
-/// What lines of a traceback do.
+/// The work of a traceback's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// They make a state dict for a checkpoint.
@@ -19,7 +19,7 @@ pub enum Purpose {
     Evaluate,
     /// They run samples through a model to quantise it.
     Calibrate,
-    /// They add elements to what they train: points, Gaussians.
+    /// They add elements that are trained: points, Gaussians.
     Grow,
     /// They put data of the whole set on the GPU, before a step.
     Data,
@@ -29,7 +29,7 @@ pub enum Purpose {
     Collect,
 }
 
-/// What each purpose is known by, in names of functions and files and in lines. The earlier row counts.
+/// The words by which each purpose is known, in names of functions and files and in lines. The earlier row counts.
 const PURPOSES: [(Purpose, &[&str]); 7] = [
     (
         Purpose::Grow,
@@ -112,7 +112,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
         &["/generation/utils.py", "\\generation\\utils.py", "/diffusers/pipelines/", "\\diffusers\\pipelines\\"],
     ),
 ];
-/// What the innermost line of an optimizer's step is known by.
+/// The words by which the innermost line of an optimizer's step is known.
 const OPTIMIZERS: [&str; 9] = [
     "/torch/optim/",
     "\\torch\\optim\\",
@@ -200,7 +200,7 @@ pub(super) fn moves_module(source: &str) -> bool {
     })
 }
 
-/// How programs name what stores an experience for later.
+/// Names of functions that store an experience for later.
 const STORES: [&str; 8] =
     ["cache", "remember", "memorize", "store", "push", "store_transition", "add_experience", "store_experience"];
 

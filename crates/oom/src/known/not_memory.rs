@@ -1,5 +1,5 @@
-//! Failures that come with memory and are not a lack of it: settings that cannot be read, calls that the driver refuses as invalid, sizes
-//! that are no sizes.
+//! Failures that come with memory and are not a lack of it: settings that cannot be read, calls that the driver refuses as invalid, and
+//! sizes that cannot be.
 //!
 //! # Source
 //! `c10/cuda/CUDAAllocatorConfig.cpp` of torch 1.10 to 2.9, and `spec/caching-allocator.md` section 17.2 for newer ones; `envconfig/config.go`

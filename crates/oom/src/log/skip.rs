@@ -21,23 +21,23 @@ pub(super) static FINDERS: LazyLock<Vec<memmem::Finder<'static>>> = LazyLock::ne
 
 impl LogReader {
     /// Reads the limits that lines name which are passed over.
-    pub(super) fn limits_in(&mut self, dull: &[u8]) {
+    pub(super) fn limits_in(&mut self, skipped: &[u8]) {
         let words = std::mem::take(&mut self.limit_words);
         let (mut number, mut end) = (self.found.lines, 0);
-        for at in words.iter().copied().filter(|&at| at < dull.len()) {
+        for at in words.iter().copied().filter(|&at| at < skipped.len()) {
             // A line may have several.
             if at < end {
                 continue;
             }
-            if let Some(rest) = dull[at..].strip_prefix(POOL_USE.as_bytes()) {
+            if let Some(rest) = skipped[at..].strip_prefix(POOL_USE.as_bytes()) {
                 let surroundings = &mut self.found.surroundings;
                 surroundings.pool_use = pool_use(rest).or(surroundings.pool_use);
                 continue;
             }
-            number += memchr::memchr_iter(b'\n', &dull[end..at]).count() as u64;
-            let begin = memchr::memrchr2(b'\n', b'\r', &dull[..at]).map_or(0, |break_| break_ + 1);
-            end = memchr::memchr2(b'\n', b'\r', &dull[at..]).map_or(dull.len(), |length| at + length);
-            let line = unquoted(&dull[begin..end]);
+            number += memchr::memchr_iter(b'\n', &skipped[end..at]).count() as u64;
+            let begin = memchr::memrchr2(b'\n', b'\r', &skipped[..at]).map_or(0, |break_| break_ + 1);
+            end = memchr::memchr2(b'\n', b'\r', &skipped[at..]).map_or(skipped.len(), |length| at + length);
+            let line = unquoted(&skipped[begin..end]);
             let line = without_emphasis(&line);
             self.limits.read(&line, number + 1, &Seen::of(&line), &mut self.found.surroundings);
         }
@@ -46,7 +46,7 @@ impl LogReader {
     }
 
     /// The whole lines at the beginning of a piece in which nothing can be but a limit: most of a log.
-    pub(super) fn dull_lines<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
+    pub(super) fn skipped_lines<'p>(&mut self, piece: &'p [u8]) -> &'p [u8] {
         if !self.open.is_empty()
             || !self.line.is_empty()
             || self.long.is_some()
@@ -64,13 +64,13 @@ impl LogReader {
         {
             self.work.searched_bytes += block.len() as u64;
         }
-        let mut dull = block;
-        dull = &dull[..memchr::memchr2(0x1b, 0, dull).unwrap_or(dull.len())];
-        dull = &dull[..before_anchor(dull, &mut self.limit_words)];
+        let mut skipped = block;
+        skipped = &skipped[..memchr::memchr2(0x1b, 0, skipped).unwrap_or(skipped.len())];
+        skipped = &skipped[..before_anchor(skipped, &mut self.limit_words)];
         for finder in FINDERS.iter() {
-            dull = &dull[..finder.find(dull).unwrap_or(dull.len())];
+            skipped = &skipped[..finder.find(skipped).unwrap_or(skipped.len())];
         }
-        self.block_bytes = if dull.len() == block.len() { (block.len() * 2).min(BLOCK_BYTES) } else { 0 };
-        memchr::memrchr(b'\n', dull).map_or(&[], |end| &dull[..=end])
+        self.block_bytes = if skipped.len() == block.len() { (block.len() * 2).min(BLOCK_BYTES) } else { 0 };
+        memchr::memrchr(b'\n', skipped).map_or(&[], |end| &skipped[..=end])
     }
 }
