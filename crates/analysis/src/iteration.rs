@@ -396,9 +396,15 @@ fn turn<T: PartialEq>(callers: &[T], is_same: impl Fn(usize, usize) -> bool) -> 
     }
     let first_like = |at: usize| (0..at).find(|&before| callers[before] == callers[at] || is_same(before, at));
     let firsts: Vec<Option<usize>> = (0..callers.len()).map(first_like).collect();
-    // Each comes once, or one of them several times before or after the others: a turn ends with the last of them all.
+    // Each comes once, or one of them several times before or after the others: a turn ends with the last of them all. Where several come
+    // again, one training follows another.
     let last = firsts.iter().rposition(Option::is_none).unwrap_or(0);
-    if last == 0 { 1 } else { last + 1 + firsts[last + 1..].iter().take_while(|first| **first == Some(last)).count() }
+    let again: BTreeSet<usize> = firsts.iter().copied().flatten().collect();
+    if last == 0 || again.len() > 1 {
+        1
+    } else {
+        last + 1 + firsts[last + 1..].iter().take_while(|first| **first == Some(last)).count()
+    }
 }
 
 /// What a step of an optimizer does, and the line that calls it.
@@ -512,7 +518,8 @@ impl<'a> OptimizerScopes<'a> {
         ends
     }
 
-    /// Where passes end whose gradients are cleared before any step.
+    /// Where passes end whose gradients are cleared before any step, of the kind that a step follows elsewhere: not those that compute the
+    /// gradients of the input alone.
     fn skipped(&self, outline: &Outline) -> Vec<usize> {
         let passes = passes(outline);
         let lies_between = |scopes: &[&Scope], start: usize, end: usize| {
@@ -523,9 +530,17 @@ impl<'a> OptimizerScopes<'a> {
             let before = self.steps.partition_point(|step| step.start <= pass.start);
             self.steps[..before].last().is_some_and(|step| pass.start < step.end)
         };
+        let stepped: FxHashSet<StackId> = passes
+            .windows(2)
+            .filter(|pair| lies_between(&self.steps, pair[0].end, pair[1].start))
+            .map(|pair| pair[0].first)
+            .collect();
         let skipped = passes.windows(2).filter(|pair| {
             let (end, next) = (pair[0].end, pair[1].start);
-            !is_in_step(&pair[0]) && lies_between(&self.clearings, end, next) && !lies_between(&self.steps, end, next)
+            (stepped.is_empty() || stepped.contains(&pair[0].first))
+                && !is_in_step(&pair[0])
+                && lies_between(&self.clearings, end, next)
+                && !lies_between(&self.steps, end, next)
         });
         skipped.map(|pair| pair[0].end).collect()
     }
@@ -657,6 +672,7 @@ mod tests {
         assert_eq!(turn(&["a", "b", "c"]), 3);
         assert_eq!(turn(&["a", "a", "a"]), 1);
         assert_eq!(turn(&["a", "b", "a", "b"]), 2);
+        assert_eq!(turn(&["a", "a", "b", "b", "b"]), 1, "one training after another");
         assert_eq!(turn(&[]), 1);
     }
 

@@ -51,8 +51,10 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     // Copies of a model: every size is one of its weights, and not all of those come as often.
     let are_weights = most.counts.len() >= MIN_SIZES && most.counts.keys().all(|bytes| kept.contains_key(bytes));
     let are_copies = are_weights && times >= MIN_COPIES && most.counts.keys().any(|bytes| kept[bytes] % times != 0);
-    // The weights of a layer come once for each.
-    let is_of_layers = kept.values().any(|parameters| parameters % times == 0);
+    // The weights of a layer come once for each, so most of a model of so many layers come as often, or a multiple.
+    let several = || kept.values().filter(|&&count| count > 1);
+    let of_layers: usize = several().filter(|&count| count % times == 0).sum();
+    let is_of_layers = of_layers > 0 && of_layers * 2 >= several().sum();
     let are_results = times >= MIN_COUNT && is_even && !is_of_layers;
     let is_constructed = || {
         let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));

@@ -135,7 +135,9 @@ impl Pairing {
             let of_layers = layers.iter().map(|rows| bytes(rows)).fold(0, u64::saturating_add);
             // A graph has more places, unless none can be kept.
             let is_few = layers.len() <= MAX_PLACES || at_dump.keys().all(|&stack| known.stacks.is_without_grad(stack));
-            if !layers.is_empty() && is_few && of_layers >= all / 4 * 3 {
+            // For each layer there are two, keys and values.
+            let count: usize = layers.iter().map(|rows| rows.len()).sum();
+            if count >= MIN_BLOCKS && count.is_multiple_of(2) && is_few && of_layers >= all / 4 * 3 {
                 self.caches.extend(layers.into_iter().flatten());
             }
         }
@@ -162,7 +164,8 @@ impl Pairing {
     }
 
     /// Where backward passes were recorded, too: what modules make at one place in calls that save nothing, of one size in each, larger
-    /// from call to call, and freed only when the next call has made its own.
+    /// from call to call, and freed only when the next call has made its own. Beside it, what they make once for all of these calls: keys
+    /// and values of the encoder's output.
     pub(super) fn find_growing<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         /// Calls in a row.
         const MIN_CALLS: usize = 3;
@@ -193,14 +196,32 @@ impl Pairing {
                     course.freed(a) > alloc(b)
                 })
         };
-        for rows in by_place.values() {
-            let calls: Vec<&[(u32, usize)]> = rows
-                .chunk_by(|a, b| a.0 == b.0)
-                .filter(|call| call.len() >= MIN_LAYERS && call.iter().all(|row| size(row) == size(&call[0])))
-                .collect();
+        let by_place: Vec<Vec<&[(u32, usize)]>> = by_place
+            .values()
+            .map(|rows| {
+                let calls = rows.chunk_by(|a, b| a.0 == b.0);
+                calls
+                    .filter(|call| call.len() >= MIN_LAYERS && call.iter().all(|row| size(row) == size(&call[0])))
+                    .collect()
+            })
+            .collect();
+        // By turn, of each series of calls the end of its first, and where its last block is made.
+        let mut series_of_turn: FxHashMap<u32, Vec<(u32, u32)>> = FxHashMap::default();
+        for calls in &by_place {
             for series in calls.chunk_by(grows).filter(|series| series.len() >= MIN_CALLS) {
                 self.growing.extend(series.iter().copied().flatten().map(|row| row.1));
+                let newest = series.iter().copied().flatten().map(|row| alloc(&known.lifetimes.rows[row.1])).max();
+                let first = series[0][0].0;
+                series_of_turn.entry(course.turn_before(first)).or_default().push((first, newest.unwrap_or(0)));
             }
+        }
+        let outlives = |call: &&&[(u32, usize)]| {
+            let freed = call.iter().map(|row| course.freed(&known.lifetimes.rows[row.1])).min();
+            let mut series = series_of_turn.get(&course.turn_before(call[0].0)).into_iter().flatten();
+            series.any(|&(first, newest)| call[0].0 <= first && freed > Some(newest))
+        };
+        for call in by_place.iter().flatten().filter(outlives) {
+            self.growing.extend(call.iter().map(|row| row.1));
         }
     }
 
