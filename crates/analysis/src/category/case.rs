@@ -360,6 +360,10 @@ impl<'a> Case<'a> {
     }
 
     /// Whether it was there before, and lies behind all layers of a model that is not trained, like none of their matrices.
+    pub(crate) fn is_of_pages(&self) -> bool {
+        self.pairing.pages.contains(&self.row)
+    }
+
     pub(crate) fn is_behind_layers(&self) -> bool {
         self.pairing.behind_layers.contains(&self.row)
     }

@@ -67,6 +67,8 @@ pub(crate) struct Pairing {
     pub(crate) in_doubt: FxHashSet<usize>,
     /// Rows from before the recording that lie behind the layers of a model that is not trained, and are like none of their matrices.
     pub(crate) behind_layers: FxHashSet<usize>,
+    /// Those among them that are one size, with one block or two for each layer: keys and values.
+    pub(crate) pages: FxHashSet<usize>,
     /// Rows from before the recording that outlive a pass that leaves gradients of their size, and are freed later: they are not gradients.
     pub(crate) replaced: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.

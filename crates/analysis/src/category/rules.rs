@@ -181,12 +181,19 @@ pub const RULES: &[Rule] = &[
         |case| case.is_in_doubt(),
     ),
     rule(
+        Cache,
+        "pages-of-layers",
+        &[Untold],
+        "no backward pass: allocated before the recording, larger than each matrix of the model's layers, and one or two for each layer, after \
+         all of them or in segments that none of them shares; no other size lies so: keys and values",
+        |case| case.is_of_pages(),
+    ),
+    rule(
         Unknown,
         "behind-layers",
         &[Untold],
-        "no backward pass: allocated before the recording, larger than each matrix of the model's layers, and one or two for each layer, after \
-         all of them or in segments that none of them shares; or after all layers, more than all other such blocks together and not the \
-         model's last matrix: pages of a cache, or weights of another model",
+        "the same of several sizes; or after all layers, more than all other such blocks together and not the model's last matrix: pages of \
+         a cache, or weights of another model",
         |case| case.is_behind_layers(),
     ),
     rule(

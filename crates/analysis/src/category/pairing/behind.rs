@@ -1,5 +1,5 @@
 //! Without a backward pass, what was there before the recording is parameters, unless it lies behind all layers and is like none of their
-//! matrices: pages of a cache.
+//! matrices: pages of a cache, or another model.
 
 use std::cmp::Reverse;
 
@@ -27,11 +27,19 @@ type Places = FxHashMap<u64, Vec<usize>>;
 /// Blocks of one size: the size, and their places in the order of age.
 type Group<'a> = (u64, &'a [usize]);
 
+/// What lies behind the layers of a model that is not trained.
+#[derive(Debug, Default)]
+pub(super) struct Behind {
+    pub(super) sizes: FxHashSet<u64>,
+    /// There is one size, and one block or two for each layer: keys and values. Another model has matrices of several sizes.
+    pub(super) are_pages: bool,
+}
+
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
     /// Sizes of which most blocks are larger than each matrix of the layers. Either there are as many as layers, younger than all or in
     /// segments without any. Or they are younger and in such segments, or larger than everything else together and not the model's last
     /// matrix. `returned` are the rows of what calls return.
-    pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> FxHashSet<u64> {
+    pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> Behind {
         let mut places = Places::default();
         let reusing = self.reusing(held);
         for (at, block) in before::by_age(held, &self.memory.regions, ages_by_any_hole).enumerate() {
@@ -46,7 +54,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         }
         let repeated = repeated(&places);
         if repeated.len() > MOST_SIZES {
-            return FxHashSet::default();
+            return Behind::default();
         }
         let all = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
         let groups = places.iter().map(|(&size, places)| (size, places.as_slice()));
@@ -56,7 +64,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         });
         let mut may_be: Vec<Group<'_>> = may_be.collect();
         may_be.sort_unstable_by_key(|group| Reverse(group.0));
-        let mut found: FxHashSet<u64> = FxHashSet::default();
+        let mut found: FxHashMap<u64, bool> = FxHashMap::default();
         for group in may_be {
             let others: Vec<Group<'_>> = repeated.iter().copied().filter(|other| other.0 != group.0).collect();
             let Some(layers) = layers(&others) else { continue };
@@ -67,7 +75,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             let fill = || fill_chunks(group, &layers, held, &self.memory.regions);
             let is_most = || bytes(group) > all / 2 && !self.is_head(group.0, held, returned);
             let is_apart = |own: &[Group<'_>]| {
-                let is_large = |layer: &&Group<'_>| layer.0 > LARGE && !found.contains(&layer.0);
+                let is_large = |layer: &&Group<'_>| layer.0 > LARGE && !found.contains_key(&layer.0);
                 let own: Vec<u64> = own.iter().filter(is_large).map(|layer| layer.0).collect();
                 // Small layers have segments of their own: beside them, pages lie like those of another model that are known.
                 let all = || layers.iter().filter(is_large).map(|layer| layer.0).collect();
@@ -79,10 +87,13 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             // Of two models whose pages are as large, no number tells.
             let is_sure = || is_most() || is_apart(&layers);
             if is_of_layers || (is_larger(&layers) && are_behind() && is_sure()) {
-                found.insert(group.0);
+                found.insert(group.0, is_of_layers);
             }
         }
-        found
+        Behind {
+            are_pages: found.len() == 1 && found.values().all(|&of_layers| of_layers),
+            sizes: found.into_keys().collect(),
+        }
     }
 
     /// Rows of large blocks that fill memory which was reserved for something else, and released. A model that was moved to the device lies
@@ -155,14 +166,18 @@ fn one_for_each<'a>(group: Group<'_>, layers: &[Group<'a>]) -> impl Iterator<Ite
     const MOST: usize = 4;
     /// The same, where an encoder and a decoder have a layer for each block: the decoder's have two attentions.
     const MOST_OF_BOTH: usize = 8;
-    let count = group.1.len();
-    let half = count.is_multiple_of(2).then_some((count / 2, MOST));
-    let numbers = [Some((count, MOST)), half, Some((count, MOST_OF_BOTH))].into_iter().flatten();
+    // A library's workspace may be as large.
+    let workspaces = 0..=usize::from(WORKSPACES.contains(&group.0));
+    let counts = workspaces.map(|workspaces| group.1.len() - workspaces).filter(|&count| count >= MIN_FROZEN);
+    let numbers = counts.flat_map(|count| {
+        let half = count.is_multiple_of(2).then_some((count / 2, MOST));
+        [Some((count, MOST)), half, Some((count, MOST_OF_BOTH))].into_iter().flatten()
+    });
     let own = numbers.map(move |(number, most)| -> Vec<Group<'a>> {
         let is_own = |layer: &&Group<'_>| (1..=most).any(|matrices| layer.1.len() == matrices * number);
         layers.iter().filter(is_own).copied().collect()
     });
-    own.filter(move |own| count >= MIN_FROZEN && own.len() >= MIN_SIZES)
+    own.filter(|own| own.len() >= MIN_SIZES)
 }
 
 /// Whether nearly all blocks of a size lie in segments without layers, though both are small enough to share segments: a matrix of each

@@ -1,15 +1,18 @@
 //! What an optimizer of the program's own constructs for the parameters, such as momenta.
 
+use std::cmp::Reverse;
+
 use highwater_snapshot::StackId;
 use rustc_hash::FxHashMap;
 
-use super::{Keeps, Known, MAX_STATES, MIN_LEFT, OfSize, Pairing, alloc};
+use super::{Keeps, Known, LARGE, MAX_STATES, MIN_LEFT, OfSize, Pairing, alloc};
 use crate::category::origin::Origin;
 
 impl Pairing {
     /// What one constructor of the program's makes after the model, of each size as many blocks as there are gradients, or each time as many
-    /// more; all twice as large, they are copies of half-precision weights in full precision. Where PyTorch's optimizers take steps, these
-    /// are the sizes for which they keep nothing, and there are no blocks of the others: an average of the weights would have all.
+    /// more; all twice as large, they are copies of half-precision weights in full precision, and all of a part of the size, they are state
+    /// in fewer bits. Where PyTorch's optimizers take steps, these are the sizes for which they keep nothing, and there are no blocks of
+    /// the others: an average of the weights would have all.
     pub(super) fn find_constructed_states<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         let has_others = !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold;
         let first = known.lifetimes.before_recording;
@@ -32,9 +35,7 @@ impl Pairing {
         };
         let is_of_others =
             |size: u64| has_others && size >= MIN_LEFT && known.of_size.get(&size).is_some_and(|of| of.states > 0);
-        if has_others && !known.of_size.keys().any(|&size| is_of_others(size)) {
-            return;
-        }
+        let keeps_nothing = has_others && !known.of_size.keys().any(|&size| is_of_others(size));
         for rows in made.into_values() {
             let size = |row: usize| known.lifetimes.rows[row].requested_bytes;
             let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
@@ -50,6 +51,13 @@ impl Pairing {
                 };
                 trained().all(has)
             };
+            if is_of_fewer_bits(rows.iter().map(|&row| size(row)), trained()) {
+                self.constructed_states.extend(rows);
+                continue;
+            }
+            if keeps_nothing {
+                continue;
+            }
             // In the precision of the weights, or in full precision beside half.
             let found = [1, 2].into_iter().find(|&width| (1..=MAX_STATES).any(|times| has_all(width, times)));
             if let Some(width) = found.filter(|_| trained().next().is_some()) {
@@ -61,5 +69,56 @@ impl Pairing {
                 self.constructed_states.extend(rows.into_iter().filter(pairs));
             }
         }
+    }
+}
+
+/// Whether the largest blocks of a constructor are the same part of the trained parameters, one or more for each: a byte for each of their
+/// numbers, up to the end of a quantisation block. The smaller ones go with these: their scales.
+fn is_of_fewer_bits<'a>(
+    sizes: impl Iterator<Item = u64>,
+    trained: impl Iterator<Item = (&'a u64, &'a OfSize)>,
+) -> bool {
+    /// Numbers that share a scale, at most.
+    const MOST_PADDED: u64 = 4096;
+    /// Bytes of a number of the parameter for one of the state.
+    const PARTS: [u64; 2] = [4, 2];
+    /// Of so many matrices at least.
+    const MIN_PARAMETERS: usize = 4;
+    let mut sizes: Vec<u64> = sizes.collect();
+    let mut parameters: Vec<u64> = trained
+        .flat_map(|(&size, of)| std::iter::repeat_n(size, of.gradients))
+        .filter(|&size| size > LARGE / 4)
+        .collect();
+    sizes.sort_unstable_by_key(|&size| Reverse(size));
+    parameters.sort_unstable_by_key(|&size| Reverse(size));
+    let fits = |times: usize, part: u64| {
+        let of_parameter = sizes.chunks_exact(times).zip(&parameters);
+        of_parameter.len() == parameters.len()
+            && of_parameter.into_iter().all(|(blocks, parameter)| {
+                blocks.iter().all(|&size| (parameter / part..=parameter / part + MOST_PADDED).contains(&size))
+            })
+    };
+    parameters.len() >= MIN_PARAMETERS && (1..=MAX_STATES).any(|times| PARTS.iter().any(|&part| fits(times, part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_in_bytes_is_a_quarter_of_each_parameter_with_its_scales() {
+        let of = |gradients| OfSize { gradients, built: gradients, ..OfSize::default() };
+        let (large, small, vector) = ((8 << 20, of(2)), (2 << 20, of(3)), (8192, of(6)));
+        let trained = || [&large, &small, &vector].into_iter().map(|(size, of)| (size, of));
+        let fits = |sizes: &[u64]| is_of_fewer_bits(sizes.iter().copied(), trained());
+        let moments = [[2 << 20; 4].as_slice(), &[512 << 10; 6], &[2048; 12], &[32 << 10; 4], &[8192; 6]].concat();
+        assert!(fits(&moments));
+        assert!(
+            fits(&moments.iter().map(|&size| size + u64::from(size > 8192 << 3) * 256).collect::<Vec<_>>()),
+            "padded"
+        );
+        assert!(!fits(&moments[1..]), "one is missing");
+        assert!(!fits(&[[2 << 20; 4].as_slice(), &[256 << 10; 6]].concat()), "of other parts");
+        assert!(!fits(&[]));
     }
 }

@@ -306,7 +306,7 @@ impl Pairing {
         for block in &held {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
-        let is_few = |size: u64| counts[&size] <= MOST_WORKSPACES && !behind.contains(&size);
+        let is_few = |size: u64| counts[&size] <= MOST_WORKSPACES && !behind.sizes.contains(&size);
         held.retain(|block| !(WORKSPACES.contains(&block.size_bytes) && is_few(block.size_bytes)));
         // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
         if known.course.modules.is_empty() {
@@ -327,8 +327,11 @@ impl Pairing {
         let has_states = self.keeps_graph && counts.len() >= MIN_SIZES && counts.values().all(|count| count % 3 == 0);
         if !has_states {
             for block in &held {
-                let rows =
-                    if behind.contains(&block.size_bytes) { &mut self.behind_layers } else { &mut self.parameters };
+                let rows = match behind.sizes.contains(&block.size_bytes) {
+                    false => &mut self.parameters,
+                    true if behind.are_pages => &mut self.pages,
+                    true => &mut self.behind_layers,
+                };
                 rows.insert(block.row);
             }
             return;

@@ -58,7 +58,7 @@ impl Pairing {
         };
         for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
             let size = lifetime.requested_bytes;
-            let found = [&self.parameters, &self.states, &self.caches, &self.behind_layers, &self.data];
+            let found = [&self.parameters, &self.states, &self.caches, &self.behind_layers, &self.pages, &self.data];
             if !WORKSPACES.contains(&size) || found.iter().any(|found| found.contains(&row)) {
                 continue;
             }
