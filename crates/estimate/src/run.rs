@@ -6,7 +6,7 @@ use crate::architecture::{Architecture, Body};
 use crate::dtype::DType;
 use crate::models::{self, Call, Model, Outputs};
 use crate::optimizer::OptimizerState;
-use crate::setup::{CacheKind, Keep, Loss, Mode, Setup};
+use crate::setup::{CacheKind, Keep, Loss, Mode, Setup, Sharding};
 use crate::shape::{Shape, dim};
 use crate::tape::{Books, Category, Moment, Tape, Tensor};
 
@@ -28,6 +28,10 @@ pub(crate) struct Run {
 pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
     let mut tape = Tape::new(setup.platform);
     tape.begin(Moment::Load);
+    let parallel = setup.parallel;
+    if parallel.sharding == Sharding::Fsdp && parallel.world_size > 1 {
+        tape.share_out(parallel.world_size, setup.autocast);
+    }
     let (model, weights) = models::build(architecture, setup, &mut tape)?;
     tape.part("model");
     let buffers = Shape::of(&[dim("bytes", model.buffer_bytes())]);
@@ -97,7 +101,9 @@ impl Program {
         tape.module_outputs = 0;
         let with_labels = setup.loss == Loss::Labels && self.model.loss_style().is_some();
         let call = Call::plain(with_labels);
+        tape.before_model();
         let mut outputs = self.model.forward(tape, &setup, inputs, &call);
+        tape.after_model();
         let module_outputs = tape.module_outputs;
         let loss = match outputs.loss.take() {
             Some(loss) => loss,
@@ -118,7 +124,9 @@ impl Program {
         let part = tape.part("loss");
         let grad = tape.alloc("gradient of the loss", loss.shape, loss.dtype);
         tape.part(part);
+        tape.before_backward_of_model();
         tape.run_backward(from, grad, 0);
+        tape.after_backward_of_model();
         drop(loss);
         tape.drop_graph();
         module_outputs
@@ -132,7 +140,9 @@ impl Program {
         let inputs = self.model.inputs(tape, &setup);
         tape.enter_autocast(setup.autocast);
         let call = Call::plain(false);
+        tape.before_model();
         let outputs = self.model.forward(tape, &setup, &inputs, &call);
+        tape.after_model();
         drop(outputs);
         tape.module_outputs
     }
@@ -152,6 +162,7 @@ impl Program {
         let ids = prompt.last().map_or(Shape::of(&[dim("B", setup.batch)]), |ids| ids.shape);
         let beside = ["attention mask", "positions", "ids of the step"].map(|name| tape.input(name, ids, DType::Int64));
         tape.enter_autocast(setup.autocast);
+        tape.before_model();
         let encoded = self.model.encode(tape, &setup, &prompt);
         let mut seq = setup.seq;
         if encoded.is_some() && prompt.len() == 1 {
@@ -170,6 +181,7 @@ impl Program {
             ..Call::plain(false)
         };
         let mut outputs = self.model.forward(tape, &setup, &prompt, &call(Vec::new(), 0));
+        tape.after_model();
         let module_outputs = tape.module_outputs;
         scores(tape, &outputs.logits);
         tape.begin(Moment::Decode);

@@ -57,7 +57,7 @@ pub(crate) fn shard(books: &mut Books, setup: &Setup, layers: u64) {
             }
         }
     }
-    if parallel.world_size <= 1 {
+    if parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp {
         return;
     }
     let ranks = parallel.world_size;
@@ -66,98 +66,8 @@ pub(crate) fn shard(books: &mut Books, setup: &Setup, layers: u64) {
             allocation.bytes = allocation.bytes.div_ceil(ranks);
         }
     }
-    if parallel.sharding == Sharding::Fsdp {
-        add_groups(books, setup, &parameters, layers);
-    } else if setup.mode == Mode::Train {
+    if setup.mode == Mode::Train {
         add_buckets(books, setup, &parameters, layers);
-    }
-}
-
-/// What FSDP 2 has whole, with a group for each layer and one for the rest.
-///
-/// The rest is gathered from the forward pass to the end of the backward pass, and its gradients are whole until then; of the layers
-/// one is gathered while the one before it runs. In the backward pass a layer also has its gradients, and what they are reduced from.
-///
-/// # Source
-/// PyTorch v2.11, `torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py`: `reshard_after_forward` is off for the root;
-/// `_fsdp_collectives.py`, `foreach_reduce`.
-fn add_groups(books: &mut Books, setup: &Setup, parameters: &ParameterBytes, layers: u64) {
-    let element = setup.dtype.bytes();
-    let layer = parameters.in_layers / layers.max(1);
-    let of_compute = |bytes: u64| setup.autocast.map_or(bytes, |lower| bytes / element * lower.bytes());
-    let rest = parameters.all.saturating_sub(parameters.in_layers);
-    let ranks = setup.parallel.world_size;
-    let mut groups = Groups { books, events: Vec::new(), open: Vec::new() };
-    let mut moment = Moment::Load;
-    let mut is_in_layers = false;
-    for event in std::mem::take(&mut groups.books.events) {
-        if let Event::Begin(next) = event {
-            if moment == Moment::Backward {
-                groups.close(None);
-                // Its gradients are whole once more, where they are reduced from.
-                groups.open("gradients to reduce and scatter: the rest", rest);
-                groups.open("gradients of the rest, whole", rest);
-            }
-            if next != Moment::Backward {
-                groups.close(None);
-            }
-            groups.events.push(event);
-            (moment, is_in_layers) = (next, false);
-            match next {
-                Moment::Forward | Moment::Prefill => {
-                    groups.open("gathered: the rest", of_compute(rest));
-                    groups.open("gathered: a layer", of_compute(layer));
-                    groups.open("gathered: a layer", of_compute(layer));
-                }
-                Moment::Backward => {
-                    groups.close(Some("gathered: a layer"));
-                    groups.open("gathered: a layer", of_compute(layer));
-                }
-                _ => {}
-            }
-            continue;
-        }
-        groups.events.push(event);
-        let Event::Alloc(id) = event else { continue };
-        let Allocation { bytes, what, .. } = groups.books.allocations[id as usize];
-        if moment == Moment::Forward && what.part == "head" {
-            groups.close(Some("gathered: a layer"));
-        }
-        if moment == Moment::Backward && what.category == Category::Gradient {
-            if !is_of_layer(&what) {
-                groups.open("gradients of the rest, whole", bytes.saturating_mul(ranks - 1));
-            } else if !is_in_layers {
-                is_in_layers = true;
-                groups.open("gathered: a layer", of_compute(layer));
-                groups.open("gradients of a layer, whole", of_compute(layer));
-                groups.open("gradients to reduce and scatter: a layer", layer);
-            }
-        }
-    }
-    groups.books.events = groups.events;
-}
-
-/// Books with what is opened and closed beside them.
-struct Groups<'a> {
-    books: &'a mut Books,
-    events: Vec<Event>,
-    open: Vec<(&'static str, u32)>,
-}
-
-impl Groups<'_> {
-    fn open(&mut self, name: &'static str, bytes: u64) {
-        let id = u32::try_from(self.books.allocations.len()).unwrap_or(u32::MAX);
-        self.books.allocations.push(Allocation { bytes, what: bucket(name, bytes), is_saved: false });
-        self.events.push(Event::Alloc(id));
-        self.open.push((name, id));
-    }
-
-    /// Closes those of a name, or all.
-    fn close(&mut self, name: Option<&str>) {
-        let (closed, open): (Vec<_>, Vec<_>) =
-            self.open.drain(..).partition(|(opened, _)| name.is_none_or(|name| name == *opened));
-        self.open = open;
-        self.events.extend(closed.into_iter().map(|(_, id)| Event::Free(id)));
     }
 }
 
@@ -242,7 +152,7 @@ fn add_buckets(books: &mut Books, setup: &Setup, parameters: &ParameterBytes, la
             };
             for &(name, bytes) in extra {
                 let id = u32::try_from(books.allocations.len()).unwrap_or(u32::MAX);
-                books.allocations.push(Allocation { bytes, what: bucket(name, bytes), is_saved: false });
+                books.allocations.push(Allocation { bytes, what: bucket(name, bytes), is_saved: false, stream: 0 });
                 events.push(Event::Alloc(id));
                 open.push(id);
             }

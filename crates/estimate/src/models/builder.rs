@@ -1,5 +1,7 @@
 //! Makes parameters, frozen or trained, with the adapters that a set-up asks for.
 
+use std::rc::Rc;
+
 use crate::dtype::DType;
 use crate::ops::{Adapter, Linear, Norm, NormKind};
 use crate::quantization::{AtProduct, Quantization, Stored, Weight, WeightKind};
@@ -18,6 +20,20 @@ pub(crate) enum Role {
     Mlp,
     /// The head, a classifier, a router: never adapted.
     Head,
+}
+
+/// A layer, whose parameters are a group of their own where ranks share them out.
+pub(crate) struct Layered<T> {
+    layer: T,
+    pub(crate) group: usize,
+}
+
+impl<T> std::ops::Deref for Layered<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.layer
+    }
 }
 
 /// Makes the parameters of a model.
@@ -87,6 +103,14 @@ impl Builder<'_> {
         let shape = shape.iter().map(|dim| dim.size).collect();
         let (module, stored) = ("lm_head".to_owned(), Stored::default());
         self.weights.push(Weight { module, kind: WeightKind::Head, shape, stored, is_tied: true });
+    }
+
+    /// A layer.
+    pub(crate) fn layer<T>(&mut self, build: impl FnOnce(&mut Self) -> T) -> Rc<Layered<T>> {
+        let group = self.tape.begin_group();
+        let layer = build(self);
+        self.tape.end_group();
+        Rc::new(Layered { layer, group })
     }
 
     fn is_trained(&self) -> bool {

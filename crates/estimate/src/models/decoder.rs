@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{activate, batch_and_tokens, causal_outputs, head, token_ids};
 use super::experts::ExpertLayer;
 use super::heads::{
@@ -39,7 +39,7 @@ pub(crate) struct DecoderModel {
     extras: Vec<Tensor>,
     config: Rc<Decoder>,
     tokens: Tensor,
-    layers: Vec<Rc<Layer>>,
+    layers: Vec<Rc<Layered<Layer>>>,
     last_norm: Norm,
     head: Option<Linear>,
 }
@@ -607,7 +607,8 @@ impl DecoderModel {
         let config = Rc::new(config.clone());
         let (v, h) = (dim("V", config.vocab), dim("h", config.hidden));
         let tokens = builder.named("model.embed_tokens").parameter("embedding", &[v, h]);
-        let layers = (0..config.layers).map(|index| Rc::new(Layer::build(builder, &config, index))).collect();
+        let layers =
+            (0..config.layers).map(|index| builder.layer(|builder| Layer::build(builder, &config, index))).collect();
         builder.at("model");
         let last_norm = norm(builder, config.norm, h);
         builder.at("");
@@ -726,12 +727,14 @@ impl Model for DecoderModel {
         let mut cache = Cache::default();
         for (index, layer) in self.layers.iter().enumerate() {
             let mut past = call.take_past(index);
-            x = if setup.checkpointing && tape.is_training() {
-                let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
-            } else {
-                layer.forward(tape, &x, &run, &mut cache, &mut past)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let (layer, run) = (Rc::clone(layer), run.clone());
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
+                } else {
+                    layer.forward(tape, x, &run, &mut cache, &mut past)
+                }
+            });
         }
         let last = tape.norm(&x, &self.last_norm);
         drop((x, embedded, run));

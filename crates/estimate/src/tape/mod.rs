@@ -6,12 +6,14 @@
 
 mod engine;
 mod meter;
+mod sharded;
 mod tensor;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 pub(crate) use meter::{Allocation, Books, Event, Meter, What};
+use sharded::Sharded;
 use tensor::Storage;
 pub(crate) use tensor::{Edge, Tensor};
 
@@ -106,9 +108,14 @@ struct Node {
 
 /// A parameter, and its gradient once there is one.
 pub(crate) struct Parameter {
+    /// What this rank keeps of it.
     pub(crate) tensor: Tensor,
+    /// The shape of the whole.
+    whole: Shape,
     pub(crate) part: &'static str,
     pub(crate) grad: Option<Tensor>,
+    /// The gradient of the whole, until ranks reduce it.
+    whole_grad: Option<Tensor>,
 }
 
 impl Parameter {
@@ -119,7 +126,7 @@ impl Parameter {
 
     /// How many numbers.
     pub(crate) fn numel(&self) -> u64 {
-        self.tensor.shape.numel()
+        self.whole.numel()
     }
 }
 
@@ -151,6 +158,8 @@ pub(crate) struct Tape {
     pub(crate) autocast: Option<DType>,
     /// Casts of parameters that autocast keeps until it is left.
     casts: HashMap<u32, Tensor>,
+    /// The ranks that share the parameters out, if there are any.
+    sharded: Option<Sharded>,
     part: &'static str,
     /// Of what is allocated outside of the graph's bookkeeping: `Activation` forward, `Temporary` backward.
     category: Category,
@@ -172,6 +181,7 @@ impl Tape {
             training: true,
             autocast: None,
             casts: HashMap::new(),
+            sharded: None,
             part: "model",
             category: Category::Activation,
             saving: Saving::Keep,
@@ -227,12 +237,17 @@ impl Tape {
 
     /// Makes a parameter.
     pub(crate) fn parameter(&mut self, shape: Shape, dtype: DType, trainable: bool) -> Tensor {
+        if let Some(shared) = self.shared_parameter(shape, dtype, trainable) {
+            return shared;
+        }
         let id = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
         let mut tensor = self.alloc_as(Category::Parameter, "weights", shape, dtype);
         if trainable {
             tensor.edge = Edge::Parameter(id);
         }
-        self.parameters.push(Parameter { tensor: tensor.clone(), part: self.part, grad: None });
+        let parameter =
+            Parameter { tensor: tensor.clone(), whole: shape, part: self.part, grad: None, whole_grad: None };
+        self.parameters.push(parameter);
         tensor
     }
 

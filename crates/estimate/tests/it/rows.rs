@@ -29,7 +29,7 @@ pub(crate) fn lines(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn row(value: &Value) -> Row {
+pub(crate) fn row(value: &Value) -> Row {
     let number = |name: &str| value[name].as_u64().unwrap();
     let word = |name: &str| value[name].as_str();
     let (name, architecture) = match value.get("config") {
@@ -81,6 +81,17 @@ fn row(value: &Value) -> Row {
         setup.parallel.sharding = Sharding::Fsdp;
         setup.parallel.world_size = ranks;
     }
+    if let Some(ranks) = value["ddp"].as_u64() {
+        setup.parallel.world_size = ranks;
+        setup.parallel.sharding = match value["zero"].as_u64() {
+            Some(1) => Sharding::Zero1,
+            Some(2) => Sharding::Zero2,
+            Some(3) => Sharding::Zero3,
+            _ => Sharding::None,
+        };
+    }
+    setup.parallel.tensor = value["tp"].as_u64().unwrap_or(1);
+    setup.parallel.pipeline = value["pp"].as_u64().unwrap_or(1);
     if let Some(card) = word("gpu") {
         let platform = &mut setup.platform;
         (platform.compute_capability, platform.multiprocessors, platform.threads_per_multiprocessor) = match card {
