@@ -3,7 +3,7 @@
 
 Runs without a GPU, one rank of many (`highwater dryrun --gpu h200 --imagine-ranks 4 --rank 0 parallel_rows.py …`): of the set-ups,
 those of that many ranks and that rank. With random weights; no rank makes a whole model. A set-up that fails is left out, with its
-error on standard error.
+error on standard error. Set-ups that OUT has already are not run again.
 
 `ddp`, `fsdp`, `tp`, `pp` are numbers of ranks. `ddp`: `DistributedDataParallel`. `fsdp`: `fully_shard` of each layer and of the model; under
 `autocast` with the `MixedPrecisionPolicy` of accelerate. `tp`: the plan of transformers. `pp`: stages of `torch.distributed.pipelining`, with
@@ -21,6 +21,8 @@ import torch.distributed as dist
 import transformers
 
 from estimate_rows import CLASSES, TYPES, batch, loss_of, optimizer_of
+
+MEASURED = ("n_params", "requested_peak", "peak_allocated", "peak_reserved", "torch", "transformers")
 
 
 def world_of(row):
@@ -77,6 +79,7 @@ def placed(row, model):
 
         mesh = init_device_mesh("cuda", (data, tensor), mesh_dim_names=("data", "tensor"))
         apply_tensor_parallelism(model, mesh["tensor"])
+        model.tie_weights()
         mesh = mesh["data"]
     if data > 1:
         model = fully_sharded(row, model, mesh)
@@ -188,7 +191,6 @@ def train_zero(row, model, config):
 
 
 def measure(row):
-    gc.collect()
     torch.cuda.empty_cache()
     base = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -212,6 +214,10 @@ def measure(row):
     )
 
 
+def set_up(row):
+    return {name: row[name] for name in row if name not in MEASURED}
+
+
 def main():
     source, target = sys.argv[1:]
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
@@ -221,10 +227,19 @@ def main():
     layer = torch.nn.Linear(8, 8, device="cuda")
     layer(torch.ones(8, 8, device="cuda")).sum().backward()
     del layer
-    with open(source) as rows, open(target, "a") as out:
-        for row in map(json.loads, rows):
-            if (world_of(row), row.get("rank", 0)) != (world, rank):
+    before = torch.cuda.memory_allocated()
+    with open(source) as rows:
+        rows = [json.loads(line) for line in rows]
+    with open(target, "a+") as out:
+        out.seek(0)
+        done = [set_up(json.loads(line)) for line in out]
+        for row in rows:
+            if (world_of(row), row.get("rank", 0)) != (world, rank) or row in done:
                 continue
+            gc.collect()
+            if torch.cuda.memory_allocated() > before:
+                print("a set-up is not all gone: run it again for the next", file=sys.stderr)
+                break
             try:
                 out.write(json.dumps(measure(row)) + "\n")
             except Exception:

@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::architecture::{Architecture, Body, Evidence};
 use crate::dtype::DType;
 use crate::reserve::{Reserve, replay};
-use crate::run::{Run, run};
+use crate::run::{Run, parameters, run, run_stage};
 use crate::setup::{
     Attention, CacheKind, Keep, Loss, Mode, Offload, Optimizer, Quantisation, Setup, Sharding, TorchRelease,
 };
 use crate::sharding::{shard, stage};
+use crate::stage::Stage;
 use crate::tape::{Allocation, Books, Category, Event, Moment};
 use crate::{pipeline, unknown};
 
@@ -210,11 +211,34 @@ pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     if let Body::Pipeline(pipeline) = &architecture.body {
         return pipeline::estimate(architecture, pipeline, setup);
     }
-    let own = stage(architecture, setup.parallel.pipeline);
-    match run(&own, setup) {
-        Some(run) => of_run(architecture, &own, setup, run),
+    match largest_stage(architecture, setup) {
+        Some((run, walk)) => of_run(architecture, setup, &run, &walk),
         None => unknown::estimate(architecture, setup),
     }
+}
+
+/// The run of the rank that needs most, and a walk over it.
+fn largest_stage(architecture: &Architecture, setup: &Setup) -> Option<(Run, Walk)> {
+    let own = stage(architecture, setup.parallel.pipeline);
+    let finish = |mut run: Run| {
+        shard(&mut run.books, setup, &own);
+        let walk = walk(&run.books);
+        (run, walk)
+    };
+    if !is_pipeline(architecture, setup) {
+        return run(&own, setup).map(finish);
+    }
+    let stages = Stage::of(setup.parallel.pipeline).into_iter();
+    let runs = stages.filter_map(|stage| run_stage(&own, setup, Some(stage)).map(finish));
+    runs.max_by_key(|(_, walk)| walk.peak)
+}
+
+/// Whether stages of a pipeline are run micro-batch by micro-batch; else one that has both ends is.
+fn is_pipeline(architecture: &Architecture, setup: &Setup) -> bool {
+    setup.parallel.pipeline > 1
+        && setup.mode == Mode::Train
+        && matches!(architecture.body, Body::Decoder(_))
+        && architecture.towers.is_empty()
 }
 
 /// The peak of requested memory alone, for searches.
@@ -222,31 +246,28 @@ pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
     if let Body::Pipeline(pipeline) = &architecture.body {
         return pipeline::estimate(architecture, pipeline, setup).peak_requested_bytes;
     }
-    let own = stage(architecture, setup.parallel.pipeline);
-    match run(&own, setup) {
-        Some(mut run) => {
-            shard(&mut run.books, setup, own.layers());
-            walk(&run.books).peak
-        }
+    match largest_stage(architecture, setup) {
+        Some((_, walk)) => walk.peak,
         None => unknown::estimate(architecture, setup).peak_requested_bytes,
     }
 }
 
-fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut run: Run) -> Estimate {
-    shard(&mut run.books, setup, stage.layers());
-    let walk = walk(&run.books);
+fn of_run(architecture: &Architecture, setup: &Setup, run: &Run, walk: &Walk) -> Estimate {
+    let is_part = setup.parallel.tensor > 1 || setup.parallel.pipeline > 1;
+    let whole = is_part.then(|| parameters(architecture, setup)).flatten();
+    let (parameters, trained) = whole.unwrap_or((run.parameters, run.trained));
     let workspaces = workspaces(setup, architecture);
     let workspace_bytes = workspaces.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
     let reserve = replay(&run.books, &workspaces, setup.platform.torch)
         .unwrap_or(Reserve { allocated: walk.peak, reserved: walk.peak.saturating_add(workspace_bytes) });
-    let (breakdown, terms) = at_peak(&run, &walk);
+    let (breakdown, terms) = at_peak(run, walk);
     let tokens = tokens(architecture, setup);
     let total_bytes = reserve.reserved.saturating_add(TRAINING_BYTES);
     Estimate {
         model: architecture.name.clone(),
         family: architecture.family.to_owned(),
-        parameters: run.parameters,
-        trainable_parameters: run.trained,
+        parameters,
+        trainable_parameters: trained,
         peak_requested_bytes: walk.peak,
         peak_allocated_bytes: reserve.allocated,
         workspace_bytes,

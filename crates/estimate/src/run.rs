@@ -6,9 +6,15 @@ use crate::architecture::{Architecture, Body};
 use crate::dtype::DType;
 use crate::models::{self, Call, Model, Outputs};
 use crate::optimizer::OptimizerState;
+use crate::quantization::Weight;
 use crate::setup::{CacheKind, Keep, Loss, Mode, Setup, Sharding};
 use crate::shape::{Shape, dim};
+use crate::stage::Stage;
 use crate::tape::{Books, Category, Moment, Tape, Tensor};
+
+/// `DistributedDataParallel`'s first bucket, and the others: a bucket is closed when it has as much.
+const FIRST_BUCKET_BYTES: u64 = 1 << 20;
+const BUCKET_BYTES: u64 = 25 << 20;
 
 /// What a run leaves behind.
 pub(crate) struct Run {
@@ -26,9 +32,20 @@ pub(crate) struct Run {
 ///
 /// Training runs for two iterations: the first makes the optimizer's state, the second is like all later ones.
 pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
+    run_stage(architecture, setup, None)
+}
+
+/// Runs the program of a stage of a pipeline.
+pub(crate) fn run_stage(architecture: &Architecture, setup: &Setup, stage: Option<Stage>) -> Option<Run> {
     let mut tape = Tape::new(setup.platform);
+    if let Some(stage) = stage {
+        tape.ends = stage.ends;
+    }
     tape.begin(Moment::Load);
     let parallel = setup.parallel;
+    if matches!(architecture.body, Body::Decoder(_)) {
+        tape.tensor_ranks = parallel.tensor;
+    }
     if parallel.sharding == Sharding::Fsdp && parallel.world_size > 1 {
         tape.share_out(parallel.world_size, setup.autocast);
     }
@@ -36,14 +53,16 @@ pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
     tape.part("model");
     let buffers = Shape::of(&[dim("bytes", model.buffer_bytes())]);
     let buffers = tape.alloc_as(Category::Parameter, "buffers", buffers, DType::Byte);
-    let own = weights.iter().filter(|weight| !weight.is_tied);
-    let parameters = own.fold(0_u64, |sum, weight| sum.saturating_add(weight.parameters()));
-    let trainable = tape.parameters.iter().filter(|parameter| parameter.is_trainable());
-    let trained = trainable.fold(0_u64, |sum, parameter| sum.saturating_add(parameter.numel()));
-    load(&mut tape, architecture);
+    let (parameters, trained) = counted(&tape, &weights);
+    if parallel.tensor <= 1 && tape.is_alone() && stage.is_none() {
+        load(&mut tape, architecture);
+    }
     let mut program = Program { tape, model, setup: *setup };
     let module_outputs = match setup.mode {
-        Mode::Train => program.train(),
+        Mode::Train => match stage {
+            Some(stage) => program.train_stage(stage),
+            None => program.train(),
+        },
         Mode::Forward => program.forward_only(),
         Mode::Generate { new_tokens } => program.generate(new_tokens),
     };
@@ -52,6 +71,20 @@ pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
     drop(model);
     let is_training = setup.mode == Mode::Train;
     Some(Run { books: tape.finish(), parameters, trained, module_outputs, is_training })
+}
+
+/// The number of a model's parameters, and of those that are trained.
+pub(crate) fn parameters(architecture: &Architecture, setup: &Setup) -> Option<(u64, u64)> {
+    let mut tape = Tape::new(setup.platform);
+    let (_, weights) = models::build(architecture, setup, &mut tape)?;
+    Some(counted(&tape, &weights))
+}
+
+fn counted(tape: &Tape, weights: &[Weight]) -> (u64, u64) {
+    let own = weights.iter().filter(|weight| !weight.is_tied);
+    let parameters = own.fold(0_u64, |sum, weight| sum.saturating_add(weight.parameters()));
+    let trainable = tape.parameters.iter().filter(|parameter| parameter.is_trainable());
+    (parameters, trainable.fold(0_u64, |sum, parameter| sum.saturating_add(parameter.numel())))
 }
 
 /// A tied head is made with a weight of its own, which goes when both are tied.
@@ -69,19 +102,24 @@ fn load(tape: &mut Tape, architecture: &Architecture) {
     }
 }
 
-struct Program {
-    tape: Tape,
-    model: Box<dyn Model>,
-    setup: Setup,
+pub(crate) struct Program {
+    pub(crate) tape: Tape,
+    pub(crate) model: Box<dyn Model>,
+    pub(crate) setup: Setup,
 }
 
 impl Program {
     fn train(&mut self) -> u64 {
-        let mut optimizer = OptimizerState::new(self.setup.optimizer);
+        let mut optimizer = OptimizerState::new(self.setup.optimizer, self.setup.parallel.tensor > 1);
         let mut held: Option<(Outputs, Tensor)> = None;
         let mut inputs = Vec::new();
         let mut module_outputs = 0;
+        let mut buckets = self.buckets(u64::MAX);
         for iteration in 0..2 {
+            if iteration == 1 && !buckets.is_empty() {
+                buckets.clear();
+                buckets = self.buckets(BUCKET_BYTES);
+            }
             for _ in 0..self.setup.accumulation.clamp(1, 3) {
                 module_outputs = self.forward_and_backward(&mut inputs, &mut held);
             }
@@ -89,7 +127,38 @@ impl Program {
             optimizer.step(&mut self.tape);
             self.tape.zero_grad();
         }
+        drop(buckets);
         module_outputs
+    }
+
+    /// Buckets of `DistributedDataParallel`: gradients are copied into them, to be summed over the ranks. First there is one; after the
+    /// first step there are smaller ones, in the order in which gradients came.
+    ///
+    /// # Source
+    /// PyTorch v2.11, `torch/nn/parallel/distributed.py`, `_ddp_init_helper`; `torch/csrc/distributed/c10d/reducer.cpp`,
+    /// `compute_bucket_assignment_by_size`, `rebuild_buckets`.
+    pub(crate) fn buckets(&mut self, limit: u64) -> Vec<Tensor> {
+        let parallel = self.setup.parallel;
+        let mut buckets = Vec::new();
+        if parallel.world_size <= 1 || parallel.sharding != Sharding::None {
+            return buckets;
+        }
+        let part = self.tape.part("sharding");
+        let mut limit = limit.min(if limit == u64::MAX { limit } else { FIRST_BUCKET_BYTES });
+        let trained = self.tape.parameters.iter().rev().filter(|parameter| parameter.is_trainable());
+        let sizes: Vec<u64> =
+            trained.map(|own| own.tensor.shape.numel().saturating_mul(own.tensor.dtype.bytes())).collect();
+        let mut open = 0_u64;
+        for (at, size) in sizes.iter().enumerate() {
+            open = open.saturating_add(*size);
+            if open >= limit || at + 1 == sizes.len() {
+                let bytes = Shape::of(&[dim("bytes", std::mem::take(&mut open))]);
+                buckets.push(self.tape.alloc_as(Category::Workspace, "buckets of gradients", bytes, DType::Byte));
+                limit = limit.max(BUCKET_BYTES);
+            }
+        }
+        self.tape.part(part);
+        buckets
     }
 
     fn forward_and_backward(&mut self, inputs: &mut Vec<Tensor>, held: &mut Option<(Outputs, Tensor)>) -> u64 {

@@ -47,10 +47,12 @@ pub(crate) fn stage(architecture: &Architecture, stages: u64) -> Architecture {
 }
 
 /// Makes the books of one card those of one rank.
-pub(crate) fn shard(books: &mut Books, setup: &Setup, layers: u64) {
+pub(crate) fn shard(books: &mut Books, setup: &Setup, architecture: &Architecture) {
     let parallel = setup.parallel;
     let parameters = parameter_bytes(books);
-    if parallel.tensor > 1 {
+    let layers = architecture.layers();
+    let is_cut_already = matches!(architecture.body, Body::Decoder(_));
+    if parallel.tensor > 1 && !is_cut_already {
         for allocation in &mut books.allocations {
             if is_cut_by_tensor(&allocation.what) {
                 allocation.bytes = allocation.bytes.div_ceil(parallel.tensor);
@@ -127,9 +129,8 @@ fn add_buckets(books: &mut Books, setup: &Setup, parameters: &ParameterBytes, la
     let layer = parameters.in_layers / layers.max(1);
     let compute = setup.autocast.map_or(layer, |lower| layer / element * lower.bytes());
     let (forward, backward): (&[Bucket], &[Bucket]) = match setup.parallel.sharding {
-        Sharding::None => (&[("buckets of gradients", parameters.all)], &[("buckets of gradients", parameters.all)]),
         Sharding::Zero1 | Sharding::Zero2 => (&[("bucket to gather", zero)], &[("bucket to reduce", zero)]),
-        Sharding::Fsdp => return,
+        Sharding::None | Sharding::Fsdp => return,
         Sharding::Zero3 => (
             &[("gathered blocks: this and the next", compute.saturating_mul(2))],
             &[

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::dtype::DType;
-use crate::ops::{Adapter, Linear, Norm, NormKind};
+use crate::ops::{Adapter, Cut, Linear, Norm, NormKind};
 use crate::quantization::{AtProduct, Quantization, Stored, Weight, WeightKind};
 use crate::setup::{LoraTargets, Quantisation, Setup};
 use crate::shape::{Dim, Shape, dim};
@@ -200,7 +200,7 @@ impl Builder<'_> {
         };
         let bias = of_bias.map(|module| self.weight_of(part, module, WeightKind::Other, &[output]).0);
         let adapter = self.adapter(role, output, input).map(Box::new);
-        Linear { weight, bias, output, is_conv1d, adapter, quantised }
+        Linear { weight, bias, output, is_conv1d, adapter, quantised, cut: Cut::Whole }
     }
 
     /// What `--quantise` makes of a weight.
@@ -226,8 +226,15 @@ impl Builder<'_> {
         self.tape.part("adapters");
         let down = self.tape.parameter(Shape::of(&[rank, input]), lora.dtype, true);
         let up = self.tape.parameter(Shape::of(&[output, rank]), lora.dtype, true);
-        let plain =
-            |weight, output| Linear { weight, bias: None, output, is_conv1d: false, adapter: None, quantised: None };
+        let plain = |weight, output| Linear {
+            weight,
+            bias: None,
+            output,
+            is_conv1d: false,
+            adapter: None,
+            quantised: None,
+            cut: Cut::Whole,
+        };
         Some(Adapter { down: plain(down, rank), up: plain(up, output), dropout: lora.dropout, dtype: lora.dtype })
     }
 

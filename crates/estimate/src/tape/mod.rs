@@ -145,6 +145,15 @@ enum Saving {
     Until(u64),
 }
 
+/// Which ends of the model a rank has beside its layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Embeddings.
+    pub(crate) first: bool,
+    /// The last norm and the head.
+    pub(crate) last: bool,
+}
+
 /// The state of the program that runs on the tape.
 pub(crate) struct Tape {
     meter: Rc<Meter>,
@@ -158,6 +167,10 @@ pub(crate) struct Tape {
     pub(crate) autocast: Option<DType>,
     /// Casts of parameters that autocast keeps until it is left.
     casts: HashMap<u32, Tensor>,
+    /// The part of the model that this rank has.
+    pub(crate) ends: Ends,
+    /// Ranks that share each layer.
+    pub(crate) tensor_ranks: u64,
     /// The ranks that share the parameters out, if there are any.
     sharded: Option<Sharded>,
     part: &'static str,
@@ -181,6 +194,8 @@ impl Tape {
             training: true,
             autocast: None,
             casts: HashMap::new(),
+            ends: Ends { first: true, last: true },
+            tensor_ranks: 1,
             sharded: None,
             part: "model",
             category: Category::Activation,
@@ -313,6 +328,24 @@ impl Tape {
         let id = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.nodes.push(node);
         id
+    }
+
+    /// How many functions the graph has so far.
+    pub(crate) fn graph_size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// What somebody else made, whose gradient is wanted: a leaf of the graph, and the first node of what is computed from it.
+    pub(crate) fn leaf(&mut self, tensor: &Tensor) -> Tensor {
+        let leaf = self.push(Node { backward: None, edges: Vec::new(), outputs: vec![tensor.dtype] });
+        Tensor { edge: Edge::Node(leaf, 0), ..tensor.clone() }
+    }
+
+    /// Drops a part of the graph, with whatever it still keeps.
+    pub(crate) fn drop_part_of_graph(&mut self, part: std::ops::Range<usize>) {
+        for node in &mut self.nodes[part] {
+            node.backward = None;
+        }
     }
 
     /// Drops the graph of an iteration, with whatever it still keeps.

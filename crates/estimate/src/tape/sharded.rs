@@ -93,6 +93,11 @@ impl Tape {
         self.sharded = Some(Sharded::new(ranks, lower));
     }
 
+    /// Whether this rank has all parameters.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.sharded.is_none()
+    }
+
     /// Begins a group of parameters, and gives its number.
     pub(crate) fn begin_group(&mut self) -> usize {
         let Some(sharded) = &mut self.sharded else { return ROOT };
