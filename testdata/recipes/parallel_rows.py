@@ -117,7 +117,6 @@ def train(row, model, config):
             loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    return {}
 
 
 class Stage(torch.nn.Module):
@@ -165,7 +164,6 @@ def train_stage(row, model, config):
         schedule.step(*given, **({"target": x} if part.is_last else {}), return_outputs=row.get("keep") != "loss")
         optimizer.step()
         optimizer.zero_grad()
-    return {"n_params": parameters_of(part)}
 
 
 def train_zero(row, model, config):
@@ -187,7 +185,6 @@ def train_zero(row, model, config):
         out = engine(**x, labels=x["input_ids"])
         engine.backward(out.loss)
         engine.step()
-    return {}
 
 
 def measure(row):
@@ -195,17 +192,17 @@ def measure(row):
     base = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     model, config = on_meta(row)
-    more = {"n_params": parameters_of(model)}
+    parameters = parameters_of(model)
     if row.get("pp", 1) > 1:
-        more.update(train_stage(row, model, config))
+        train_stage(row, model, config)
     elif row.get("zero"):
-        more.update(train_zero(row, on_card(model), config))
+        train_zero(row, on_card(model), config)
     else:
         train(row, placed(row, model), config)
     stats = torch.cuda.memory_stats()
     return dict(
         row,
-        **more,
+        n_params=parameters,
         requested_peak=stats["requested_bytes.all.peak"] - base,
         peak_allocated=stats["allocated_bytes.all.peak"] - base,
         peak_reserved=stats["reserved_bytes.all.peak"],

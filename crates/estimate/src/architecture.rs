@@ -538,6 +538,18 @@ impl Decoder {
         layer >= self.layers.saturating_sub(self.hybrid.shared_kv_layers)
     }
 
+    /// Whether its layers are attention of heads and a gated MLP, each of separate products behind a norm, as Llama's are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.block == Block::Pre
+            && self.norm == DecoderNorm::Rms
+            && self.qkv == Qkv::Separate
+            && self.mlp == MlpKind::Gated
+            && !self.logit_cap
+            && self.experts.is_none()
+            && self.latent.is_none()
+            && self.hybrid == Hybrid::default()
+    }
+
     /// What one of so many tensor-parallel ranks has of each layer: some heads, and a part of the MLP's width. Latent attention is
     /// whole on every rank.
     ///

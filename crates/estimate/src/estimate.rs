@@ -523,8 +523,6 @@ fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
 
 /// Set-ups of which no run was looked at, or few that were far off.
 fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
-    let parallel = setup.parallel;
-    let is_spread = parallel.tensor > 1 || parallel.pipeline > 1 || parallel.world_size > 1;
     let is_generation_of_others =
         matches!(setup.mode, Mode::Generate { .. }) && !matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_));
     let is_from_a_package = matches!(
@@ -532,7 +530,7 @@ fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
         Optimizer::Lion | Optimizer::AdamW8bit | Optimizer::PagedAdamW8bit | Optimizer::Lion8bit
     );
     let is_other_card = !matches!(setup.platform.compute_capability, (9, 0) | (8, 0 | 9) | (7, 5));
-    is_spread
+    (is_spread(setup) && !is_spread_as_in_dry_runs(architecture, setup))
         || is_generation_of_others
         || is_from_a_package
         || is_other_card
@@ -543,14 +541,87 @@ fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
         || setup.platform.torch != TorchRelease::V2_11
 }
 
+/// Whether a run is of several ranks.
+fn is_spread(setup: &Setup) -> bool {
+    let parallel = setup.parallel;
+    parallel.tensor > 1 || parallel.pipeline > 1 || parallel.world_size > 1
+}
+
+/// Runs of several ranks of which dry runs were compared: `nullgpu_parallel.jsonl` in `testdata/estimates`.
+fn is_spread_as_in_dry_runs(architecture: &Architecture, setup: &Setup) -> bool {
+    let parallel = setup.parallel;
+    let is_compared = setup.mode == Mode::Train && setup.lora.is_none() && architecture.towers.is_empty();
+    let is_plain = match &architecture.body {
+        Body::Decoder(decoder) => decoder.is_plain(),
+        _ => false,
+    };
+    let is_layered =
+        matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_) | Body::Bert(_) | Body::ModernBert(_));
+    let shares_states = matches!(parallel.sharding, Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3);
+    is_compared
+        && match (parallel.tensor > 1, parallel.pipeline > 1) {
+            _ if shares_states && parallel.world_size > 1 => false,
+            (false, false) => is_layered,
+            (true, false) => is_plain && (parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp),
+            (false, true) => is_plain && parallel.world_size <= 1 && setup.autocast.is_none(),
+            (true, true) => false,
+        }
+}
+
 /// Set-ups that were compared with dry runs, not with measurements.
 fn is_dry_run_only(setup: &Setup) -> bool {
-    setup.lora.is_some()
+    is_spread(setup)
+        || setup.lora.is_some()
         || setup.accumulation > 1
         || setup.cache == CacheKind::Static
         || setup.platform.compute_capability != (9, 0)
         || setup.dtype == DType::Float16
         || setup.autocast == Some(DType::Float16)
+}
+
+/// What is assumed of the libraries that spread a model over ranks.
+fn assumptions_of_ranks(architecture: &Architecture, setup: &Setup) -> Vec<String> {
+    let parallel = setup.parallel;
+    let mut all = Vec::new();
+    match parallel.sharding {
+        _ if parallel.world_size <= 1 => {}
+        Sharding::None => all.push(
+            "`DistributedDataParallel` with buckets in addition to the gradients (`gradient_as_bucket_view=False`)"
+                .to_owned(),
+        ),
+        Sharding::Fsdp => {
+            all.push(
+                "`fully_shard` on each layer and on the model; no rank makes the whole model, which is built on the meta device"
+                    .to_owned(),
+            );
+            if let Some(lower) = setup.autocast {
+                all.push(format!(
+                    "parameters are gathered and gradients are reduced in {lower} (`MixedPrecisionPolicy`), as accelerate does \
+                     it under autocast"
+                ));
+            }
+        }
+        Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3 => {}
+    }
+    let is_decoder = matches!(architecture.body, Body::Decoder(_));
+    if parallel.tensor > 1 && is_decoder {
+        all.push(
+            "the tensor-parallel plan of transformers (`tp_plan`), and an optimizer that goes over the parameters one by one, as \
+             its Trainer's does"
+                .to_owned(),
+        );
+    }
+    if is_pipeline(architecture, setup) {
+        all.push(format!(
+            "stages of `torch.distributed.pipelining` with the schedule 1F1B and {} (`--accumulation`); the answer is for the \
+             stage that needs most",
+            match setup.accumulation {
+                1 => "one micro-batch".to_owned(),
+                count => format!("{count} micro-batches"),
+            }
+        ));
+    }
+    all
 }
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
@@ -595,13 +666,8 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     if let Some(limit) = architecture.max_positions.filter(|limit| setup.seq > *limit) {
         all.push(format!("the sequence is longer than the model supports, {limit}: estimated as if it were supported"));
     }
-    if setup.parallel.sharding == Sharding::None && setup.parallel.world_size > 1 {
-        all.push(
-            "`DistributedDataParallel` with buckets in addition to the gradients (`gradient_as_bucket_view=False`)"
-                .to_owned(),
-        );
-    }
-    if setup.parallel.world_size > 1 {
+    all.extend(assumptions_of_ranks(architecture, setup));
+    if is_spread(setup) {
         all.push("NCCL's own buffers, a few hundred MiB to more than 1 GiB per GPU, are not included".to_owned());
     }
     if architecture.family == "gemma2" && setup.attention != Attention::Eager {

@@ -86,14 +86,25 @@ impl OptimizerState {
             .filter(|parameter| parameter.is_trainable() && parameter.grad.is_some())
             .map(|parameter| (parameter.tensor.shape, parameter.tensor.dtype, parameter.part))
             .collect();
+        self.step_over(tape, &trained);
+        tape.part(part);
+    }
+
+    /// One step over a part of all parameters in one piece, in float32.
+    pub(crate) fn step_flat(&mut self, tape: &mut Tape, numel: u64) {
+        let part = tape.part("optimizer");
+        self.step_over(tape, &[(Shape::of(&[dim("N", numel)]), DType::Float32, "optimizer")]);
+        tape.part(part);
+    }
+
+    fn step_over(&mut self, tape: &mut Tape, trained: &[(Shape, DType, &'static str)]) {
         if self.state.is_empty() {
-            for &(shape, dtype, part) in &trained {
+            for &(shape, dtype, part) in trained {
                 self.make_state(tape, shape, dtype, part);
             }
         }
         tape.part("optimizer");
-        self.work(tape, &trained);
-        tape.part(part);
+        self.work(tape, trained);
     }
 
     fn keep(&mut self, tape: &mut Tape, name: &'static str, shape: Shape, dtype: DType) {

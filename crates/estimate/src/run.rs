@@ -115,20 +115,59 @@ impl Program {
         let mut inputs = Vec::new();
         let mut module_outputs = 0;
         let mut buckets = self.buckets(u64::MAX);
+        let master = self.master_weights();
         for iteration in 0..2 {
             if iteration == 1 && !buckets.is_empty() {
                 buckets.clear();
                 buckets = self.buckets(BUCKET_BYTES);
             }
-            for _ in 0..self.setup.accumulation.clamp(1, 3) {
+            let count = self.setup.accumulation.clamp(1, 3);
+            for index in 0..count {
                 module_outputs = self.forward_and_backward(&mut inputs, &mut held);
+                self.tape.end_of_backward(index + 1 == count);
             }
             self.tape.begin(if iteration == 0 { Moment::FirstStep } else { Moment::Step });
-            optimizer.step(&mut self.tape);
+            match &master {
+                Some(master) => {
+                    let gradients = self.tape.own_gradients();
+                    optimizer.step_flat(&mut self.tape, master.shape.numel());
+                    drop(gradients);
+                }
+                None => optimizer.step(&mut self.tape),
+            }
             self.tape.zero_grad();
         }
-        drop(buckets);
+        drop((buckets, master));
         module_outputs
+    }
+
+    /// `DeepSpeed`'s share of the weights in float32, where ranks share the optimizer's states. Before, the weights are copied into one
+    /// piece, and states are made once for gradients of zeros.
+    ///
+    /// # Source
+    /// `DeepSpeed` 0.19, `deepspeed/runtime/zero/stage_1_and_2.py`, `DeepSpeedZeroOptimizer.__init__`, `initialize_optimizer_states`.
+    fn master_weights(&mut self) -> Option<Tensor> {
+        let parallel = self.setup.parallel;
+        let at_once = match parallel.sharding {
+            Sharding::Zero1 => false,
+            Sharding::Zero2 => true,
+            Sharding::None | Sharding::Zero3 | Sharding::Fsdp => return None,
+        };
+        if parallel.world_size <= 1 {
+            return None;
+        }
+        let (numel, dtype) = self.tape.trained();
+        let part = self.tape.part("optimizer");
+        let own = Shape::of(&[dim("N/ranks", numel.div_ceil(parallel.world_size))]);
+        drop(self.tape.alloc("weights, made flat", Shape::of(&[dim("N", numel)]), dtype));
+        let copy = (dtype != DType::Float32).then(|| self.tape.alloc("share of the weights", own, dtype));
+        let master =
+            self.tape.alloc_as(Category::OptimizerState, "share of the weights in float32", own, DType::Float32);
+        drop(copy);
+        drop(self.tape.alloc("gradients of zeros", own, DType::Float32));
+        self.tape.part(part);
+        self.tape.share_gradients(parallel.world_size, at_once);
+        Some(master)
     }
 
     /// Buckets of `DistributedDataParallel`: gradients are copied into them, to be summed over the ranks. First there is one; after the

@@ -8,9 +8,6 @@ use crate::setup::{Mode, Setup, Sharding};
 use crate::shape::{Shape, dim};
 use crate::tape::{Allocation, Books, Category, Event, Moment, What};
 
-/// `DeepSpeed`'s buckets: `allgather_bucket_size` and `reduce_bucket_size`, in numbers.
-const ZERO_BUCKET: u64 = 500_000_000;
-
 /// The architecture of the largest pipeline stage: layers are cut, both ends are counted to it.
 pub(crate) fn stage(architecture: &Architecture, stages: u64) -> Architecture {
     let mut stage = architecture.clone();
@@ -59,17 +56,19 @@ pub(crate) fn shard(books: &mut Books, setup: &Setup, architecture: &Architectur
             }
         }
     }
-    if parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp {
+    if parallel.world_size <= 1 || parallel.sharding != Sharding::Zero3 {
         return;
     }
     let ranks = parallel.world_size;
     for allocation in &mut books.allocations {
-        if is_sharded(&allocation.what, parallel.sharding) {
+        let what = &allocation.what;
+        let is_state = what.category == Category::OptimizerState || what.part == "optimizer";
+        if is_state || matches!(what.category, Category::Gradient | Category::Parameter) {
             allocation.bytes = allocation.bytes.div_ceil(ranks);
         }
     }
     if setup.mode == Mode::Train {
-        add_buckets(books, setup, &parameters, layers);
+        add_blocks(books, setup, &parameters, layers);
     }
 }
 
@@ -92,7 +91,6 @@ fn is_of_layer(what: &What) -> bool {
 type Bucket = (&'static str, u64);
 
 struct ParameterBytes {
-    all: u64,
     in_layers: u64,
 }
 
@@ -101,19 +99,7 @@ fn parameter_bytes(books: &Books) -> ParameterBytes {
         let kept = books.allocations.iter().filter(|own| own.what.category == Category::Parameter && keep(&own.what));
         kept.fold(0_u64, |sum, own| sum.saturating_add(own.bytes))
     };
-    ParameterBytes { all: of(|_| true), in_layers: of(is_of_layer) }
-}
-
-fn is_sharded(what: &What, sharding: Sharding) -> bool {
-    let is_state = what.category == Category::OptimizerState || what.part == "optimizer";
-    match sharding {
-        Sharding::None => false,
-        Sharding::Zero1 => is_state,
-        Sharding::Zero2 => is_state || what.category == Category::Gradient,
-        Sharding::Zero3 | Sharding::Fsdp => {
-            is_state || matches!(what.category, Category::Gradient | Category::Parameter)
-        }
-    }
+    ParameterBytes { in_layers: of(is_of_layer) }
 }
 
 /// Column- and row-parallel products cut the inside of attention and MLP, and the vocabulary; the residual stream stays whole.
@@ -123,23 +109,17 @@ fn is_cut_by_tensor(what: &What) -> bool {
         || what.part == "optimizer"
 }
 
-fn add_buckets(books: &mut Books, setup: &Setup, parameters: &ParameterBytes, layers: u64) {
+/// What `ZeRO` 3 gathers of the layers, and the gradients of one.
+fn add_blocks(books: &mut Books, setup: &Setup, parameters: &ParameterBytes, layers: u64) {
     let element = setup.dtype.bytes();
-    let zero = ZERO_BUCKET.saturating_mul(element).min(parameters.all);
     let layer = parameters.in_layers / layers.max(1);
     let compute = setup.autocast.map_or(layer, |lower| layer / element * lower.bytes());
-    let (forward, backward): (&[Bucket], &[Bucket]) = match setup.parallel.sharding {
-        Sharding::Zero1 | Sharding::Zero2 => (&[("bucket to gather", zero)], &[("bucket to reduce", zero)]),
-        Sharding::None | Sharding::Fsdp => return,
-        Sharding::Zero3 => (
-            &[("gathered blocks: this and the next", compute.saturating_mul(2))],
-            &[
-                ("gathered blocks: this and the next", compute.saturating_mul(2)),
-                ("gradients of a block", compute),
-                ("gradients to reduce and scatter", layer),
-            ],
-        ),
-    };
+    let forward: &[Bucket] = &[("gathered blocks: this and the next", compute.saturating_mul(2))];
+    let backward: &[Bucket] = &[
+        ("gathered blocks: this and the next", compute.saturating_mul(2)),
+        ("gradients of a block", compute),
+        ("gradients to reduce and scatter", layer),
+    ];
     let mut events = Vec::with_capacity(books.events.len() + 16);
     let mut open: Vec<u32> = Vec::new();
     for &event in &books.events {

@@ -188,5 +188,6 @@ impl Tape {
         };
         let parameter = &mut self.parameters[id as usize];
         *(if is_whole { &mut parameter.whole_grad } else { &mut parameter.grad }) = Some(grad);
+        self.arrive(id);
     }
 }

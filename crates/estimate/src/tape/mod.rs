@@ -8,6 +8,7 @@ mod engine;
 mod meter;
 mod sharded;
 mod tensor;
+mod zero;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ pub(crate) use meter::{Allocation, Books, Event, Meter, What};
 use sharded::Sharded;
 use tensor::Storage;
 pub(crate) use tensor::{Edge, Tensor};
+use zero::Shares;
 
 use crate::dtype::DType;
 use crate::setup::Platform;
@@ -173,6 +175,8 @@ pub(crate) struct Tape {
     pub(crate) tensor_ranks: u64,
     /// The ranks that share the parameters out, if there are any.
     sharded: Option<Sharded>,
+    /// The ranks that share gradients out, if there are any.
+    shares: Option<Shares>,
     part: &'static str,
     /// Of what is allocated outside of the graph's bookkeeping: `Activation` forward, `Temporary` backward.
     category: Category,
@@ -197,6 +201,7 @@ impl Tape {
             ends: Ends { first: true, last: true },
             tensor_ranks: 1,
             sharded: None,
+            shares: None,
             part: "model",
             category: Category::Activation,
             saving: Saving::Keep,
