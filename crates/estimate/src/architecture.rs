@@ -538,13 +538,10 @@ impl Decoder {
         layer >= self.layers.saturating_sub(self.hybrid.shared_kv_layers)
     }
 
-    /// Whether its layers are attention of heads and a gated MLP, each of separate products behind a norm, as Llama's are.
+    /// Whether its layers are attention of heads and an MLP, as Llama's are, of products that tensor-parallel ranks can share as they lie.
     pub(crate) fn is_plain(&self) -> bool {
-        self.block == Block::Pre
-            && self.norm == DecoderNorm::Rms
-            && self.qkv == Qkv::Separate
-            && self.mlp == MlpKind::Gated
-            && !self.logit_cap
+        self.qkv != Qkv::Sliced
+            && self.mlp != MlpKind::GatedTogether
             && self.experts.is_none()
             && self.latent.is_none()
             && self.hybrid == Hybrid::default()

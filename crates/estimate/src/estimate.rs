@@ -557,10 +557,12 @@ fn is_spread_as_in_dry_runs(architecture: &Architecture, setup: &Setup) -> bool 
     };
     let is_layered =
         matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_) | Body::Bert(_) | Body::ModernBert(_));
-    let shares_states = matches!(parallel.sharding, Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3);
+    let is_zero = matches!(parallel.sharding, Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3);
+    let is_zero = is_zero && parallel.world_size > 1;
+    let is_whole = parallel.tensor <= 1 && parallel.pipeline <= 1;
     is_compared
         && match (parallel.tensor > 1, parallel.pipeline > 1) {
-            _ if shares_states && parallel.world_size > 1 => false,
+            _ if is_zero => is_whole && is_layered && setup.autocast.is_none() && setup.dtype != DType::Float16,
             (false, false) => is_layered,
             (true, false) => is_plain && (parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp),
             (false, true) => is_plain && parallel.world_size <= 1 && setup.autocast.is_none(),
@@ -601,7 +603,10 @@ fn assumptions_of_ranks(architecture: &Architecture, setup: &Setup) -> Vec<Strin
                 ));
             }
         }
-        Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3 => {}
+        Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3 => all.push(
+            "ZeRO of DeepSpeed 0.19 with its default buckets of 500 million elements, and weights in float32 for the optimizer"
+                .to_owned(),
+        ),
     }
     let is_decoder = matches!(architecture.body, Body::Decoder(_));
     if parallel.tensor > 1 && is_decoder {

@@ -49,6 +49,9 @@ pub(crate) fn run_stage(architecture: &Architecture, setup: &Setup, stage: Optio
     if parallel.sharding == Sharding::Fsdp && parallel.world_size > 1 {
         tape.share_out(parallel.world_size, setup.autocast);
     }
+    if parallel.sharding == Sharding::Zero3 && parallel.world_size > 1 {
+        tape.share_out_as_zero(parallel.world_size);
+    }
     let (model, weights) = models::build(architecture, setup, &mut tape)?;
     tape.part("model");
     let buffers = Shape::of(&[dim("bytes", model.buffer_bytes())]);
@@ -150,8 +153,8 @@ impl Program {
         let parallel = self.setup.parallel;
         let at_once = match parallel.sharding {
             Sharding::Zero1 => false,
-            Sharding::Zero2 => true,
-            Sharding::None | Sharding::Zero3 | Sharding::Fsdp => return None,
+            Sharding::Zero2 | Sharding::Zero3 => true,
+            Sharding::None | Sharding::Fsdp => return None,
         };
         if parallel.world_size <= 1 {
             return None;
@@ -159,7 +162,9 @@ impl Program {
         let (numel, dtype) = self.tape.trained();
         let part = self.tape.part("optimizer");
         let own = Shape::of(&[dim("N/ranks", numel.div_ceil(parallel.world_size))]);
-        drop(self.tape.alloc("weights, made flat", Shape::of(&[dim("N", numel)]), dtype));
+        if self.tape.is_alone() {
+            drop(self.tape.alloc("weights, made flat", Shape::of(&[dim("N", numel)]), dtype));
+        }
         let copy = (dtype != DType::Float32).then(|| self.tape.alloc("share of the weights", own, dtype));
         let master =
             self.tape.alloc_as(Category::OptimizerState, "share of the weights in float32", own, DType::Float32);

@@ -5,7 +5,7 @@
 //! `torch/distributed/_functional_collectives.py`: a collective gives a new tensor, an all-gather along the last size one more.
 
 use crate::dtype::DType;
-use crate::shape::{Dim, dim};
+use crate::shape::{Dim, Shape, dim};
 use crate::tape::{Tape, Tensor};
 
 impl Tape {
@@ -73,9 +73,24 @@ impl Tape {
         }
         let mask = self.alloc("ids of other ranks, boolean", ids.shape, DType::Byte);
         let masked = self.alloc("ids of this rank", ids.shape, DType::Int64);
-        let part = self.embedding(name, ids, table, width);
+        let records = self.records(&[table]);
+        let kept = records.then(|| self.save(ids));
+        let part = self.embedding(name, ids, &table.detached(), width);
         drop((mask, masked));
-        self.summed_over_ranks(name, part)
+        let sum = self.summed_over_ranks(name, part);
+        let Some(kept) = kept else { return sum };
+        let (edge, own, rows) = (table.edge, table.shape, table.shape.at(0));
+        let whole = Shape::of(&[Dim { size: rows.size.saturating_mul(self.tensor_ranks), ..rows }, table.shape.last()]);
+        self.record(&[table], sum, move |tape, grad| {
+            // The gradient has the rows of all ranks, of which this rank's are copied and added to those of the head.
+            let all = tape.alloc("gradient of the rows of all ranks", whole, grad.dtype);
+            let dtype = grad.dtype;
+            drop((grad, kept));
+            let gradient = tape.alloc_grad(edge, "gradients", own, dtype);
+            let sum = tape.alloc_grad(edge, "gradients that meet, added", own, dtype);
+            drop((sum, all));
+            vec![Some(gradient)]
+        })
     }
 
     /// A size that the ranks share.

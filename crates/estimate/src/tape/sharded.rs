@@ -1,6 +1,10 @@
-//! Parameters that data-parallel ranks share out, as FSDP 2 does: a group for each layer and one for the rest.
+//! Parameters that data-parallel ranks share out, as FSDP 2 and `DeepSpeed`'s third stage of `ZeRO` do: a group for each layer and one for
+//! the rest.
 //!
 //! # Source
+//! `DeepSpeed` 0.19, `deepspeed/runtime/zero/partitioned_param_coordinator.py`, with the numbers of `zero/config.py`: what is gathered stays
+//! until the backward pass needs it, up to `max_live_parameters`, and small parameters are never shared out.
+//!
 //! PyTorch v2.11, `torch/distributed/fsdp/_fully_shard`: `_fsdp_state.py`, `_fsdp_param_group.py`, `_fsdp_param.py`, `_fsdp_collectives.py`.
 
 use super::{Category, Parameter, Tape, Tensor};
@@ -15,11 +19,22 @@ const REDUCING: u64 = 2;
 /// The group of whatever is in no layer.
 const ROOT: usize = 0;
 
+/// `stage3_max_live_parameters`, in elements.
+const MOST_LIVE: u64 = 1_000_000_000;
+/// `stage3_param_persistence_threshold`: parameters of as many elements are on every rank.
+const SMALL: u64 = 100_000;
+
 /// Ranks that share the parameters out.
 pub(crate) struct Sharded {
     ranks: u64,
     /// `MixedPrecisionPolicy`: the type in which parameters are gathered, gradients are reduced and layers give outputs.
     lower: Option<DType>,
+    /// Whether it is `DeepSpeed`'s way.
+    is_zero: bool,
+    /// `ZeRO`: elements that are whole.
+    live: u64,
+    /// `ZeRO`: small parameters, whole on every rank.
+    small: Vec<Tensor>,
     groups: Vec<Group>,
     /// The group of the parameters that are made now.
     current: usize,
@@ -67,10 +82,13 @@ fn flat(numel: u64) -> Shape {
 }
 
 impl Sharded {
-    pub(crate) fn new(ranks: u64, lower: Option<DType>) -> Sharded {
+    pub(crate) fn new(ranks: u64, lower: Option<DType>, is_zero: bool) -> Sharded {
         Sharded {
             ranks,
             lower,
+            is_zero,
+            live: 0,
+            small: Vec::new(),
             groups: vec![Group::default()],
             current: ROOT,
             order: Vec::new(),
@@ -90,7 +108,12 @@ impl Sharded {
 impl Tape {
     /// Parameters that are made from here on are shared out over so many ranks.
     pub(crate) fn share_out(&mut self, ranks: u64, lower: Option<DType>) {
-        self.sharded = Some(Sharded::new(ranks, lower));
+        self.sharded = Some(Sharded::new(ranks, lower, false));
+    }
+
+    /// The same, as `ZeRO` does.
+    pub(crate) fn share_out_as_zero(&mut self, ranks: u64) {
+        self.sharded = Some(Sharded::new(ranks, None, true));
     }
 
     /// Whether this rank has all parameters.
@@ -122,7 +145,12 @@ impl Tape {
         let edge = if trainable { super::Edge::Parameter(id) } else { super::Edge::Nowhere };
         own.edge = edge;
         self.parameters.push(Parameter { tensor: own, whole: shape, part: self.part, grad: None, whole_grad: None });
-        self.sharded.as_mut()?.groups[current].parameters.push(id);
+        if self.sharded.as_ref()?.is_zero && shape.numel() <= SMALL {
+            let whole = self.alloc_as(Category::Parameter, "weights, small", shape, dtype);
+            self.sharded.as_mut()?.small.push(whole);
+        } else {
+            self.sharded.as_mut()?.groups[current].parameters.push(id);
+        }
         let dtype = lower.filter(|_| dtype != DType::Byte).unwrap_or(dtype);
         Some(Tensor { storage: None, shape, dtype, edge, is_view: false })
     }
@@ -225,6 +253,10 @@ impl Tape {
         if own.gathered.is_some() || own.is_whole || own.parameters.is_empty() {
             return;
         }
+        if sharded.is_zero {
+            self.fetch(group);
+            return;
+        }
         let of_rank = |parameter: &Parameter| parameter.tensor.shape.numel();
         let parameters = || own.parameters.iter().map(|id| &self.parameters[*id as usize]);
         let types: Vec<DType> = parameters().map(|parameter| sharded.type_of(parameter)).collect();
@@ -257,6 +289,48 @@ impl Tape {
         if let Some(own) = self.group(group) {
             own.gathered = Some(gathered);
         }
+    }
+
+    /// Makes a group whole, parameter by parameter.
+    fn fetch(&mut self, group: usize) {
+        let Some(own) = self.group(group) else { return };
+        let ids = own.parameters.clone();
+        let stream = self.meter.enter(GATHERING);
+        let mut numel = 0_u64;
+        let mut whole = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Parameter { tensor, whole: shape, part, .. } = &self.parameters[id as usize];
+            let (shape, dtype, of) = (*shape, tensor.dtype, *part);
+            let part = self.part(of);
+            whole.push(self.alloc_as(Category::Parameter, "weights, gathered", shape, dtype));
+            self.part(part);
+            numel = numel.saturating_add(shape.numel());
+        }
+        self.meter.enter(stream);
+        let Some(sharded) = &mut self.sharded else { return };
+        sharded.live = sharded.live.saturating_add(numel);
+        (sharded.groups[group].whole, sharded.groups[group].is_whole) = (whole, true);
+    }
+
+    /// `ZeRO`: a parameter's gradient has come, and the parameter is not whole any longer.
+    pub(super) fn release_parameter(&mut self, id: u32) {
+        let Some(sharded) = self.sharded.as_mut().filter(|sharded| sharded.is_zero) else { return };
+        for own in &mut sharded.groups {
+            let place = own.parameters.iter().position(|parameter| *parameter == id);
+            if let Some(tensor) = place.and_then(|place| own.whole.get_mut(place)) {
+                sharded.live = sharded.live.saturating_sub(tensor.shape.numel());
+                *tensor = Tensor { storage: None, shape: flat(0), ..tensor.clone() };
+            }
+        }
+    }
+
+    /// Lets go of a whole group.
+    fn release(&mut self, group: usize) {
+        let Some(sharded) = &mut self.sharded else { return };
+        let own = &mut sharded.groups[group];
+        let numel = own.whole.iter().fold(0_u64, |sum, tensor| sum.saturating_add(tensor.shape.numel()));
+        (own.whole, own.is_whole) = (Vec::new(), false);
+        sharded.live = sharded.live.saturating_sub(numel);
     }
 
     /// `wait_for_unshard`: parameter by parameter out of what was gathered, which in a forward pass stays until the next is.
@@ -293,6 +367,12 @@ impl Tape {
     /// `post_forward`: a layer keeps its part only.
     fn after_forward(&mut self, group: usize) {
         let Some(sharded) = &mut self.sharded else { return };
+        if sharded.is_zero {
+            if group != ROOT && (sharded.live > MOST_LIVE || !self.grad_enabled) {
+                self.release(group);
+            }
+            return;
+        }
         let Some(own) = sharded.groups.get_mut(group) else { return };
         if group != ROOT {
             own.whole.clear();
@@ -326,6 +406,10 @@ impl Tape {
         let Some(own) = self.group(group) else { return };
         own.state = State::PostBackward;
         let ids = own.parameters.clone();
+        if self.sharded.as_ref().is_some_and(|sharded| sharded.is_zero) {
+            self.release(group);
+            return;
+        }
         let grads: Vec<(u32, Tensor)> =
             ids.into_iter().filter_map(|id| Some((id, self.parameters[id as usize].whole_grad.take()?))).collect();
         let Some(sharded) = &mut self.sharded else { return };
