@@ -228,7 +228,8 @@ fn largest_stage(architecture: &Architecture, setup: &Setup) -> Option<(Run, Wal
     if !is_pipeline(architecture, setup) {
         return run(&own, setup).map(finish);
     }
-    let stages = Stage::of(setup.parallel.pipeline).into_iter();
+    // More stages than layers would have nothing to run.
+    let stages = Stage::of(setup.parallel.pipeline.min(architecture.layers().max(2))).into_iter();
     let runs = stages.filter_map(|stage| run_stage(&own, setup, Some(stage)).map(finish));
     runs.max_by_key(|(_, walk)| walk.peak)
 }

@@ -117,12 +117,12 @@ impl Program {
         let mut held: Option<(Outputs, Tensor)> = None;
         let mut inputs = Vec::new();
         let mut module_outputs = 0;
-        let mut buckets = self.buckets(u64::MAX);
+        let mut buckets = self.buckets(false);
         let master = self.master_weights();
         for iteration in 0..2 {
             if iteration == 1 && !buckets.is_empty() {
                 buckets.clear();
-                buckets = self.buckets(BUCKET_BYTES);
+                buckets = self.buckets(true);
             }
             let count = self.setup.accumulation.clamp(1, 3);
             for index in 0..count {
@@ -181,14 +181,14 @@ impl Program {
     /// # Source
     /// PyTorch v2.11, `torch/nn/parallel/distributed.py`, `_ddp_init_helper`; `torch/csrc/distributed/c10d/reducer.cpp`,
     /// `compute_bucket_assignment_by_size`, `rebuild_buckets`.
-    pub(crate) fn buckets(&mut self, limit: u64) -> Vec<Tensor> {
+    pub(crate) fn buckets(&mut self, is_rebuilt: bool) -> Vec<Tensor> {
         let parallel = self.setup.parallel;
         let mut buckets = Vec::new();
         if parallel.world_size <= 1 || parallel.sharding != Sharding::None {
             return buckets;
         }
         let part = self.tape.part("sharding");
-        let mut limit = limit.min(if limit == u64::MAX { limit } else { FIRST_BUCKET_BYTES });
+        let mut limit = if is_rebuilt { FIRST_BUCKET_BYTES } else { u64::MAX };
         let trained = self.tape.parameters.iter().rev().filter(|parameter| parameter.is_trainable());
         let sizes: Vec<u64> =
             trained.map(|own| own.tensor.shape.numel().saturating_mul(own.tensor.dtype.bytes())).collect();
@@ -198,7 +198,7 @@ impl Program {
             if open >= limit || at + 1 == sizes.len() {
                 let bytes = Shape::of(&[dim("bytes", std::mem::take(&mut open))]);
                 buckets.push(self.tape.alloc_as(Category::Workspace, "buckets of gradients", bytes, DType::Byte));
-                limit = limit.max(BUCKET_BYTES);
+                limit = BUCKET_BYTES;
             }
         }
         self.tape.part(part);

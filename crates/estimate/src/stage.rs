@@ -63,7 +63,7 @@ impl Program {
         let mut optimizer = OptimizerState::new(setup.optimizer, setup.parallel.tensor > 1);
         let count = setup.accumulation.max(1);
         let run = count.min(stage.in_flight.saturating_add(2));
-        let buckets = self.buckets(u64::MAX);
+        let buckets = self.buckets(false);
         let mut traffic: Option<Traffic> = None;
         let mut chunks = Vec::new();
         let mut module_outputs = 0;

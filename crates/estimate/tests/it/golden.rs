@@ -73,7 +73,7 @@ fn dry_runs_of_several_ranks_are_met() {
         let answer = estimate(&row.architecture, &row.setup);
         let (estimated, measured) = (answer.peak_requested_bytes, row.requested);
         assert!(
-            off(estimated, measured) <= 0.5,
+            off(estimated, measured) <= 1.0,
             "{}, {:?}: {estimated} beside {measured}",
             row.name,
             row.setup.parallel
