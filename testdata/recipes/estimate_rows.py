@@ -5,7 +5,6 @@ Runs on a GPU, or without one (`highwater dryrun --gpu h200 estimate_rows.py …
 
 import gc
 import json
-import os
 import sys
 
 import torch
@@ -78,18 +77,6 @@ def adapted(row, model):
     return peft.get_peft_model(model, peft.LoraConfig(r=lora["r"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
 
 
-def sharded(row, model):
-    """FSDP 2 over all ranks, layer by layer, if `fsdp` says so."""
-    if "fsdp" not in row:
-        return model
-    from torch.distributed.fsdp import fully_shard
-
-    for layer in model.model.layers:
-        fully_shard(layer)
-    fully_shard(model)
-    return model
-
-
 def build(row):
     fields = dict(row["config"])
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
@@ -132,7 +119,7 @@ def measure(row):
         model.train()
         if row["ckpt"]:
             model.gradient_checkpointing_enable()
-        model = sharded(row, adapted(row, model))
+        model = adapted(row, model)
         optimizer = optimizer_of(row, model)
         lower = TYPES.get(row["autocast"])
         for _ in range(3):
@@ -172,9 +159,6 @@ def measure(row):
 
 def main():
     source, target = sys.argv[1:]
-    if "RANK" in os.environ:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-        torch.distributed.init_process_group("nccl")
     # The workspaces of both threads are there before anything is measured.
     layer = torch.nn.Linear(8, 8, device="cuda")
     layer(torch.ones(8, 8, device="cuda")).sum().backward()

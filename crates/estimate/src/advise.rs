@@ -35,10 +35,7 @@ pub fn changes_to_fit(architecture: &Architecture, setup: &Setup, limit_bytes: u
         let tried = Setup { batch, ..*setup };
         let total_bytes = estimate(architecture, &tried).total_bytes;
         let change = format!("batch {batch} instead of {}, with gradient accumulation for the rest", setup.batch);
-        changes.push((
-            2,
-            Change { change, cost: "needs needs needs more steps for the same data", total_bytes, fits: true },
-        ));
+        changes.push((2, Change { change, cost: "needs more steps for the same data", total_bytes, fits: true }));
     }
     if let Some(seq) = largest(architecture, setup, limit_bytes, setup.seq, |setup, seq| Setup { seq, ..*setup }) {
         let tried = Setup { seq, ..*setup };

@@ -538,6 +538,40 @@ impl Decoder {
         layer >= self.layers.saturating_sub(self.hybrid.shared_kv_layers)
     }
 
+    /// Whether its layers are attention of heads and an MLP, as Llama's are, of products that tensor-parallel ranks can share as they lie.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.qkv != Qkv::Sliced
+            && self.mlp != MlpKind::GatedTogether
+            && self.experts.is_none()
+            && self.latent.is_none()
+            && self.hybrid == Hybrid::default()
+    }
+
+    /// What one of so many tensor-parallel ranks has of each layer: some heads, and a part of the MLP's width. Latent attention is
+    /// whole on every rank.
+    ///
+    /// # Source
+    /// transformers 5.17, `base_model_tp_plan` of `models/*/configuration_*.py`.
+    pub(crate) fn of_tensor_rank(&self, ranks: u64) -> Decoder {
+        let mut own = self.clone();
+        if ranks > 1 {
+            let cut = |size: &mut u64| *size = size.div_ceil(ranks);
+            if own.latent.is_none() {
+                cut(&mut own.heads);
+                cut(&mut own.kv_heads);
+                if let Some(global) = &mut own.hybrid.global_heads {
+                    cut(&mut global.kv_heads);
+                }
+            }
+            cut(&mut own.intermediate);
+            if let Some(experts) = &mut own.experts {
+                cut(&mut experts.intermediate);
+                cut(&mut experts.shared_intermediate);
+            }
+        }
+        own
+    }
+
     /// Heads of keys and values of a layer, and the size of a head.
     pub(crate) fn kv_of(&self, layer: u64) -> (u64, u64) {
         match self.hybrid.global_heads.filter(|_| !self.is_sliding(layer)) {

@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::architecture::{Architecture, Body, Evidence};
 use crate::dtype::DType;
 use crate::reserve::{Reserve, replay};
-use crate::run::{Run, run};
+use crate::run::{Run, parameters, run, run_stage};
 use crate::setup::{
     Attention, CacheKind, Keep, Loss, Mode, Offload, Optimizer, Quantisation, Setup, Sharding, TorchRelease,
 };
 use crate::sharding::{shard, stage};
+use crate::stage::Stage;
 use crate::tape::{Allocation, Books, Category, Event, Moment};
 use crate::{pipeline, unknown};
 
@@ -210,11 +211,35 @@ pub fn estimate(architecture: &Architecture, setup: &Setup) -> Estimate {
     if let Body::Pipeline(pipeline) = &architecture.body {
         return pipeline::estimate(architecture, pipeline, setup);
     }
-    let own = stage(architecture, setup.parallel.pipeline);
-    match run(&own, setup) {
-        Some(run) => of_run(architecture, &own, setup, run),
+    match largest_stage(architecture, setup) {
+        Some((run, walk)) => of_run(architecture, setup, &run, &walk),
         None => unknown::estimate(architecture, setup),
     }
+}
+
+/// The run of the rank that needs most, and a walk over it.
+fn largest_stage(architecture: &Architecture, setup: &Setup) -> Option<(Run, Walk)> {
+    let own = stage(architecture, setup.parallel.pipeline);
+    let finish = |mut run: Run| {
+        shard(&mut run.books, setup, &own);
+        let walk = walk(&run.books);
+        (run, walk)
+    };
+    if !is_pipeline(architecture, setup) {
+        return run(&own, setup).map(finish);
+    }
+    // More stages than layers would have nothing to run.
+    let stages = Stage::of(setup.parallel.pipeline.min(architecture.layers().max(2))).into_iter();
+    let runs = stages.filter_map(|stage| run_stage(&own, setup, Some(stage)).map(finish));
+    runs.max_by_key(|(_, walk)| walk.peak)
+}
+
+/// Whether stages of a pipeline are run micro-batch by micro-batch; else one that has both ends is.
+fn is_pipeline(architecture: &Architecture, setup: &Setup) -> bool {
+    setup.parallel.pipeline > 1
+        && setup.mode == Mode::Train
+        && matches!(architecture.body, Body::Decoder(_))
+        && architecture.towers.is_empty()
 }
 
 /// The peak of requested memory alone, for searches.
@@ -222,31 +247,28 @@ pub fn peak_requested_bytes(architecture: &Architecture, setup: &Setup) -> u64 {
     if let Body::Pipeline(pipeline) = &architecture.body {
         return pipeline::estimate(architecture, pipeline, setup).peak_requested_bytes;
     }
-    let own = stage(architecture, setup.parallel.pipeline);
-    match run(&own, setup) {
-        Some(mut run) => {
-            shard(&mut run.books, setup, own.layers());
-            walk(&run.books).peak
-        }
+    match largest_stage(architecture, setup) {
+        Some((_, walk)) => walk.peak,
         None => unknown::estimate(architecture, setup).peak_requested_bytes,
     }
 }
 
-fn of_run(architecture: &Architecture, stage: &Architecture, setup: &Setup, mut run: Run) -> Estimate {
-    shard(&mut run.books, setup, stage.layers());
-    let walk = walk(&run.books);
+fn of_run(architecture: &Architecture, setup: &Setup, run: &Run, walk: &Walk) -> Estimate {
+    let is_part = setup.parallel.tensor > 1 || setup.parallel.pipeline > 1;
+    let whole = is_part.then(|| parameters(architecture, setup)).flatten();
+    let (parameters, trained) = whole.unwrap_or((run.parameters, run.trained));
     let workspaces = workspaces(setup, architecture);
     let workspace_bytes = workspaces.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
     let reserve = replay(&run.books, &workspaces, setup.platform.torch)
         .unwrap_or(Reserve { allocated: walk.peak, reserved: walk.peak.saturating_add(workspace_bytes) });
-    let (breakdown, terms) = at_peak(&run, &walk);
+    let (breakdown, terms) = at_peak(run, walk);
     let tokens = tokens(architecture, setup);
     let total_bytes = reserve.reserved.saturating_add(TRAINING_BYTES);
     Estimate {
         model: architecture.name.clone(),
         family: architecture.family.to_owned(),
-        parameters: run.parameters,
-        trainable_parameters: run.trained,
+        parameters,
+        trainable_parameters: trained,
         peak_requested_bytes: walk.peak,
         peak_allocated_bytes: reserve.allocated,
         workspace_bytes,
@@ -502,8 +524,6 @@ fn band(architecture: &Architecture, setup: &Setup, peak: u64) -> ErrorBand {
 
 /// Set-ups of which no run was looked at, or few that were far off.
 fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
-    let parallel = setup.parallel;
-    let is_spread = parallel.tensor > 1 || parallel.pipeline > 1 || parallel.world_size > 1;
     let is_generation_of_others =
         matches!(setup.mode, Mode::Generate { .. }) && !matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_));
     let is_from_a_package = matches!(
@@ -511,7 +531,7 @@ fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
         Optimizer::Lion | Optimizer::AdamW8bit | Optimizer::PagedAdamW8bit | Optimizer::Lion8bit
     );
     let is_other_card = !matches!(setup.platform.compute_capability, (9, 0) | (8, 0 | 9) | (7, 5));
-    is_spread
+    (is_spread(setup) && !is_spread_as_in_dry_runs(architecture, setup))
         || is_generation_of_others
         || is_from_a_package
         || is_other_card
@@ -522,14 +542,92 @@ fn is_unchecked(architecture: &Architecture, setup: &Setup) -> bool {
         || setup.platform.torch != TorchRelease::V2_11
 }
 
+/// Whether a run is of several ranks.
+fn is_spread(setup: &Setup) -> bool {
+    let parallel = setup.parallel;
+    parallel.tensor > 1 || parallel.pipeline > 1 || parallel.world_size > 1
+}
+
+/// Runs of several ranks of which dry runs were compared: `nullgpu_parallel.jsonl` in `testdata/estimates`.
+fn is_spread_as_in_dry_runs(architecture: &Architecture, setup: &Setup) -> bool {
+    let parallel = setup.parallel;
+    let is_compared = setup.mode == Mode::Train && setup.lora.is_none() && architecture.towers.is_empty();
+    let is_plain = match &architecture.body {
+        Body::Decoder(decoder) => decoder.is_plain(),
+        _ => false,
+    };
+    let is_layered =
+        matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_) | Body::Bert(_) | Body::ModernBert(_));
+    let is_zero = matches!(parallel.sharding, Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3);
+    let is_zero = is_zero && parallel.world_size > 1;
+    let is_whole = parallel.tensor <= 1 && parallel.pipeline <= 1;
+    is_compared
+        && match (parallel.tensor > 1, parallel.pipeline > 1) {
+            _ if is_zero => is_whole && is_layered && setup.autocast.is_none() && setup.dtype != DType::Float16,
+            (false, false) => is_layered,
+            (true, false) => is_plain && (parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp),
+            (false, true) => is_plain && parallel.world_size <= 1 && setup.autocast.is_none(),
+            (true, true) => false,
+        }
+}
+
 /// Set-ups that were compared with dry runs, not with measurements.
 fn is_dry_run_only(setup: &Setup) -> bool {
-    setup.lora.is_some()
+    is_spread(setup)
+        || setup.lora.is_some()
         || setup.accumulation > 1
         || setup.cache == CacheKind::Static
         || setup.platform.compute_capability != (9, 0)
         || setup.dtype == DType::Float16
         || setup.autocast == Some(DType::Float16)
+}
+
+/// What is assumed of the libraries that spread a model over ranks.
+fn assumptions_of_ranks(architecture: &Architecture, setup: &Setup) -> Vec<String> {
+    let parallel = setup.parallel;
+    let mut all = Vec::new();
+    match parallel.sharding {
+        _ if parallel.world_size <= 1 => {}
+        Sharding::None => all.push(
+            "`DistributedDataParallel` with buckets in addition to the gradients (`gradient_as_bucket_view=False`)"
+                .to_owned(),
+        ),
+        Sharding::Fsdp => {
+            all.push(
+                "`fully_shard` on each layer and on the model; no rank makes the whole model, which is built on the meta device"
+                    .to_owned(),
+            );
+            if let Some(lower) = setup.autocast {
+                all.push(format!(
+                    "parameters are gathered and gradients are reduced in {lower} (`MixedPrecisionPolicy`), as accelerate does \
+                     it under autocast"
+                ));
+            }
+        }
+        Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3 => all.push(
+            "ZeRO of DeepSpeed 0.19 with its default buckets of 500 million elements, and weights in float32 for the optimizer"
+                .to_owned(),
+        ),
+    }
+    let is_decoder = matches!(architecture.body, Body::Decoder(_));
+    if parallel.tensor > 1 && is_decoder {
+        all.push(
+            "the tensor-parallel plan of transformers (`tp_plan`), and an optimizer that goes over the parameters one by one, as \
+             its Trainer's does"
+                .to_owned(),
+        );
+    }
+    if is_pipeline(architecture, setup) {
+        all.push(format!(
+            "stages of `torch.distributed.pipelining` with the schedule 1F1B and {} (`--accumulation`); the answer is for the \
+             stage that needs most",
+            match setup.accumulation {
+                1 => "one micro-batch".to_owned(),
+                count => format!("{count} micro-batches"),
+            }
+        ));
+    }
+    all
 }
 
 fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
@@ -574,13 +672,8 @@ fn assumptions(architecture: &Architecture, setup: &Setup) -> Vec<String> {
     if let Some(limit) = architecture.max_positions.filter(|limit| setup.seq > *limit) {
         all.push(format!("the sequence is longer than the model supports, {limit}: estimated as if it were supported"));
     }
-    if setup.parallel.sharding == Sharding::None && setup.parallel.world_size > 1 {
-        all.push(
-            "`DistributedDataParallel` with buckets in addition to the gradients (`gradient_as_bucket_view=False`)"
-                .to_owned(),
-        );
-    }
-    if setup.parallel.world_size > 1 {
+    all.extend(assumptions_of_ranks(architecture, setup));
+    if is_spread(setup) {
         all.push("NCCL's own buffers, a few hundred MiB to more than 1 GiB per GPU, are not included".to_owned());
     }
     if architecture.family == "gemma2" && setup.attention != Attention::Eager {

@@ -31,6 +31,7 @@ mod served;
 mod setup;
 mod shape;
 mod sharding;
+mod stage;
 mod tape;
 mod unknown;
 

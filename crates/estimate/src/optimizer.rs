@@ -11,6 +11,11 @@ use crate::tape::{Category, Tape, Tensor};
 /// The optimizer of a run, and its state.
 pub(crate) struct OptimizerState {
     kind: Optimizer,
+    /// Whether it goes over the parameters one by one, whatever it would do else: tensor-parallel ranks have tensors of two kinds.
+    ///
+    /// # Source
+    /// transformers 5.17, `trainer_optimizer.py`: `foreach` and `fused` are off under tensor parallelism.
+    one_by_one: bool,
     state: Vec<Tensor>,
 }
 
@@ -67,8 +72,9 @@ impl Optimizer {
 }
 
 impl OptimizerState {
-    pub(crate) fn new(kind: Optimizer) -> OptimizerState {
-        OptimizerState { kind, state: Vec::new() }
+    pub(crate) fn new(kind: Optimizer, one_by_one: bool) -> OptimizerState {
+        let kind = if one_by_one && kind == Optimizer::AdamWFused { Optimizer::AdamW } else { kind };
+        OptimizerState { kind, one_by_one, state: Vec::new() }
     }
 
     /// One step: makes the state if there is none yet, then what it works with.
@@ -80,14 +86,25 @@ impl OptimizerState {
             .filter(|parameter| parameter.is_trainable() && parameter.grad.is_some())
             .map(|parameter| (parameter.tensor.shape, parameter.tensor.dtype, parameter.part))
             .collect();
+        self.step_over(tape, &trained);
+        tape.part(part);
+    }
+
+    /// One step over a part of all parameters in one piece, in float32.
+    pub(crate) fn step_flat(&mut self, tape: &mut Tape, numel: u64) {
+        let part = tape.part("optimizer");
+        self.step_over(tape, &[(Shape::of(&[dim("N", numel)]), DType::Float32, "optimizer")]);
+        tape.part(part);
+    }
+
+    fn step_over(&mut self, tape: &mut Tape, trained: &[(Shape, DType, &'static str)]) {
         if self.state.is_empty() {
-            for &(shape, dtype, part) in &trained {
+            for &(shape, dtype, part) in trained {
                 self.make_state(tape, shape, dtype, part);
             }
         }
         tape.part("optimizer");
-        self.work(tape, &trained);
-        tape.part(part);
+        self.work(tape, trained);
     }
 
     fn keep(&mut self, tape: &mut Tape, name: &'static str, shape: Shape, dtype: DType) {
@@ -143,7 +160,11 @@ impl OptimizerState {
     }
 
     fn work(&self, tape: &mut Tape, trained: &[(Shape, DType, &'static str)]) {
-        match self.kind.temporaries() {
+        let temporaries = match self.kind.temporaries() {
+            Temporaries::All(_) if self.one_by_one => Temporaries::EachInTurn(2),
+            temporaries => temporaries,
+        };
+        match temporaries {
             Temporaries::None => {}
             Temporaries::All(copies) => {
                 let mut all = Vec::new();

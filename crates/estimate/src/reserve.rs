@@ -37,7 +37,8 @@ pub(crate) fn replay(books: &Books, workspaces: &[u64], torch: TorchRelease) -> 
         match *event {
             Event::Begin(_) => {}
             Event::Alloc(id) => {
-                let block = allocator.malloc(books.allocations[id as usize].bytes, 0).ok()?;
+                let allocation = &books.allocations[id as usize];
+                let block = allocator.malloc(allocation.bytes, allocation.stream).ok()?;
                 blocks[id as usize] = block;
             }
             Event::Free(id) => {

@@ -6,9 +6,15 @@ use crate::architecture::{Architecture, Body};
 use crate::dtype::DType;
 use crate::models::{self, Call, Model, Outputs};
 use crate::optimizer::OptimizerState;
-use crate::setup::{CacheKind, Keep, Loss, Mode, Setup};
+use crate::quantization::Weight;
+use crate::setup::{CacheKind, Keep, Loss, Mode, Setup, Sharding};
 use crate::shape::{Shape, dim};
+use crate::stage::Stage;
 use crate::tape::{Books, Category, Moment, Tape, Tensor};
+
+/// `DistributedDataParallel`'s first bucket, and the others: a bucket is closed when it has as much.
+const FIRST_BUCKET_BYTES: u64 = 1 << 20;
+const BUCKET_BYTES: u64 = 25 << 20;
 
 /// What a run leaves behind.
 pub(crate) struct Run {
@@ -26,20 +32,40 @@ pub(crate) struct Run {
 ///
 /// Training runs for two iterations: the first makes the optimizer's state, the second is like all later ones.
 pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
+    run_stage(architecture, setup, None)
+}
+
+/// Runs the program of a stage of a pipeline.
+pub(crate) fn run_stage(architecture: &Architecture, setup: &Setup, stage: Option<Stage>) -> Option<Run> {
     let mut tape = Tape::new(setup.platform);
+    if let Some(stage) = stage {
+        tape.ends = stage.ends;
+    }
     tape.begin(Moment::Load);
+    let parallel = setup.parallel;
+    if matches!(architecture.body, Body::Decoder(_)) {
+        tape.tensor_ranks = parallel.tensor;
+    }
+    if parallel.sharding == Sharding::Fsdp && parallel.world_size > 1 {
+        tape.share_out(parallel.world_size, setup.autocast);
+    }
+    if parallel.sharding == Sharding::Zero3 && parallel.world_size > 1 {
+        tape.share_out_as_zero(parallel.world_size);
+    }
     let (model, weights) = models::build(architecture, setup, &mut tape)?;
     tape.part("model");
     let buffers = Shape::of(&[dim("bytes", model.buffer_bytes())]);
     let buffers = tape.alloc_as(Category::Parameter, "buffers", buffers, DType::Byte);
-    let own = weights.iter().filter(|weight| !weight.is_tied);
-    let parameters = own.fold(0_u64, |sum, weight| sum.saturating_add(weight.parameters()));
-    let trainable = tape.parameters.iter().filter(|parameter| parameter.is_trainable());
-    let trained = trainable.fold(0_u64, |sum, parameter| sum.saturating_add(parameter.numel()));
-    load(&mut tape, architecture);
+    let (parameters, trained) = counted(&tape, &weights);
+    if parallel.tensor <= 1 && tape.is_alone() && stage.is_none() {
+        load(&mut tape, architecture);
+    }
     let mut program = Program { tape, model, setup: *setup };
     let module_outputs = match setup.mode {
-        Mode::Train => program.train(),
+        Mode::Train => match stage {
+            Some(stage) => program.train_stage(stage),
+            None => program.train(),
+        },
         Mode::Forward => program.forward_only(),
         Mode::Generate { new_tokens } => program.generate(new_tokens),
     };
@@ -48,6 +74,20 @@ pub(crate) fn run(architecture: &Architecture, setup: &Setup) -> Option<Run> {
     drop(model);
     let is_training = setup.mode == Mode::Train;
     Some(Run { books: tape.finish(), parameters, trained, module_outputs, is_training })
+}
+
+/// The number of a model's parameters, and of those that are trained.
+pub(crate) fn parameters(architecture: &Architecture, setup: &Setup) -> Option<(u64, u64)> {
+    let mut tape = Tape::new(setup.platform);
+    let (_, weights) = models::build(architecture, setup, &mut tape)?;
+    Some(counted(&tape, &weights))
+}
+
+fn counted(tape: &Tape, weights: &[Weight]) -> (u64, u64) {
+    let own = weights.iter().filter(|weight| !weight.is_tied);
+    let parameters = own.fold(0_u64, |sum, weight| sum.saturating_add(weight.parameters()));
+    let trainable = tape.parameters.iter().filter(|parameter| parameter.is_trainable());
+    (parameters, trainable.fold(0_u64, |sum, parameter| sum.saturating_add(parameter.numel())))
 }
 
 /// A tied head is made with a weight of its own, which goes when both are tied.
@@ -65,27 +105,104 @@ fn load(tape: &mut Tape, architecture: &Architecture) {
     }
 }
 
-struct Program {
-    tape: Tape,
-    model: Box<dyn Model>,
-    setup: Setup,
+pub(crate) struct Program {
+    pub(crate) tape: Tape,
+    pub(crate) model: Box<dyn Model>,
+    pub(crate) setup: Setup,
 }
 
 impl Program {
     fn train(&mut self) -> u64 {
-        let mut optimizer = OptimizerState::new(self.setup.optimizer);
+        let mut optimizer = OptimizerState::new(self.setup.optimizer, self.setup.parallel.tensor > 1);
         let mut held: Option<(Outputs, Tensor)> = None;
         let mut inputs = Vec::new();
         let mut module_outputs = 0;
+        let mut buckets = self.buckets(false);
+        let master = self.master_weights();
         for iteration in 0..2 {
-            for _ in 0..self.setup.accumulation.clamp(1, 3) {
+            if iteration == 1 && !buckets.is_empty() {
+                buckets.clear();
+                buckets = self.buckets(true);
+            }
+            let count = self.setup.accumulation.clamp(1, 3);
+            for index in 0..count {
                 module_outputs = self.forward_and_backward(&mut inputs, &mut held);
+                self.tape.end_of_backward(index + 1 == count);
             }
             self.tape.begin(if iteration == 0 { Moment::FirstStep } else { Moment::Step });
-            optimizer.step(&mut self.tape);
+            match &master {
+                Some(master) => {
+                    let gradients = self.tape.own_gradients();
+                    optimizer.step_flat(&mut self.tape, master.shape.numel());
+                    drop(gradients);
+                }
+                None => optimizer.step(&mut self.tape),
+            }
             self.tape.zero_grad();
         }
+        drop((buckets, master));
         module_outputs
+    }
+
+    /// `DeepSpeed`'s share of the weights in float32, where ranks share the optimizer's states. Before, the weights are copied into one
+    /// piece, and states are made once for gradients of zeros.
+    ///
+    /// # Source
+    /// `DeepSpeed` 0.19, `deepspeed/runtime/zero/stage_1_and_2.py`, `DeepSpeedZeroOptimizer.__init__`, `initialize_optimizer_states`.
+    fn master_weights(&mut self) -> Option<Tensor> {
+        let parallel = self.setup.parallel;
+        let at_once = match parallel.sharding {
+            Sharding::Zero1 => false,
+            Sharding::Zero2 | Sharding::Zero3 => true,
+            Sharding::None | Sharding::Fsdp => return None,
+        };
+        if parallel.world_size <= 1 {
+            return None;
+        }
+        let (numel, dtype) = self.tape.trained();
+        let part = self.tape.part("optimizer");
+        let own = Shape::of(&[dim("N/ranks", numel.div_ceil(parallel.world_size))]);
+        if self.tape.is_alone() {
+            drop(self.tape.alloc("weights, made flat", Shape::of(&[dim("N", numel)]), dtype));
+        }
+        let copy = (dtype != DType::Float32).then(|| self.tape.alloc("share of the weights", own, dtype));
+        let master =
+            self.tape.alloc_as(Category::OptimizerState, "share of the weights in float32", own, DType::Float32);
+        drop(copy);
+        drop(self.tape.alloc("gradients of zeros", own, DType::Float32));
+        self.tape.part(part);
+        self.tape.share_gradients(parallel.world_size, at_once);
+        Some(master)
+    }
+
+    /// Buckets of `DistributedDataParallel`: gradients are copied into them, to be summed over the ranks. First there is one; after the
+    /// first step there are smaller ones, in the order in which gradients came.
+    ///
+    /// # Source
+    /// PyTorch v2.11, `torch/nn/parallel/distributed.py`, `_ddp_init_helper`; `torch/csrc/distributed/c10d/reducer.cpp`,
+    /// `compute_bucket_assignment_by_size`, `rebuild_buckets`.
+    pub(crate) fn buckets(&mut self, is_rebuilt: bool) -> Vec<Tensor> {
+        let parallel = self.setup.parallel;
+        let mut buckets = Vec::new();
+        if parallel.world_size <= 1 || parallel.sharding != Sharding::None {
+            return buckets;
+        }
+        let part = self.tape.part("sharding");
+        let mut limit = if is_rebuilt { FIRST_BUCKET_BYTES } else { u64::MAX };
+        let trained = self.tape.parameters.iter().rev().filter(|parameter| parameter.is_trainable());
+        let sizes: Vec<u64> =
+            trained.map(|own| own.tensor.shape.numel().saturating_mul(own.tensor.dtype.bytes())).collect();
+        let mut open = 0_u64;
+        for (at, size) in sizes.iter().enumerate() {
+            open = open.saturating_add(*size);
+            if open >= limit || at + 1 == sizes.len() {
+                let bytes = Shape::of(&[dim("bytes", std::mem::take(&mut open))]);
+                buckets.push(self.tape.alloc_as(Category::Workspace, "buckets of gradients", bytes, DType::Byte));
+                limit = BUCKET_BYTES;
+            }
+        }
+        self.tape.part(part);
+        buckets
     }
 
     fn forward_and_backward(&mut self, inputs: &mut Vec<Tensor>, held: &mut Option<(Outputs, Tensor)>) -> u64 {
@@ -97,7 +214,9 @@ impl Program {
         tape.module_outputs = 0;
         let with_labels = setup.loss == Loss::Labels && self.model.loss_style().is_some();
         let call = Call::plain(with_labels);
+        tape.before_model();
         let mut outputs = self.model.forward(tape, &setup, inputs, &call);
+        tape.after_model();
         let module_outputs = tape.module_outputs;
         let loss = match outputs.loss.take() {
             Some(loss) => loss,
@@ -118,7 +237,9 @@ impl Program {
         let part = tape.part("loss");
         let grad = tape.alloc("gradient of the loss", loss.shape, loss.dtype);
         tape.part(part);
+        tape.before_backward_of_model();
         tape.run_backward(from, grad, 0);
+        tape.after_backward_of_model();
         drop(loss);
         tape.drop_graph();
         module_outputs
@@ -132,7 +253,9 @@ impl Program {
         let inputs = self.model.inputs(tape, &setup);
         tape.enter_autocast(setup.autocast);
         let call = Call::plain(false);
+        tape.before_model();
         let outputs = self.model.forward(tape, &setup, &inputs, &call);
+        tape.after_model();
         drop(outputs);
         tape.module_outputs
     }
@@ -152,6 +275,7 @@ impl Program {
         let ids = prompt.last().map_or(Shape::of(&[dim("B", setup.batch)]), |ids| ids.shape);
         let beside = ["attention mask", "positions", "ids of the step"].map(|name| tape.input(name, ids, DType::Int64));
         tape.enter_autocast(setup.autocast);
+        tape.before_model();
         let encoded = self.model.encode(tape, &setup, &prompt);
         let mut seq = setup.seq;
         if encoded.is_some() && prompt.len() == 1 {
@@ -170,6 +294,7 @@ impl Program {
             ..Call::plain(false)
         };
         let mut outputs = self.model.forward(tape, &setup, &prompt, &call(Vec::new(), 0));
+        tape.after_model();
         let module_outputs = tape.module_outputs;
         scores(tape, &outputs.logits);
         tape.begin(Moment::Decode);

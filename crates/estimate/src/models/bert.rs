@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{activate, batch_and_tokens, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads};
 use super::{Call, Model, Outputs};
@@ -22,7 +22,7 @@ pub(crate) struct BertModel {
     positions: Tensor,
     types: Tensor,
     norm: Norm,
-    layers: Vec<Rc<Layer>>,
+    layers: Vec<Rc<Layered<Layer>>>,
     transform: Option<Linear>,
     transform_norm: Option<Norm>,
     decoder: Option<Linear>,
@@ -50,7 +50,7 @@ impl BertModel {
         let norm = builder.norm("norm", NormKind::Layer, h, true);
         let layers = (0..config.layers)
             .map(|_| {
-                Rc::new(Layer {
+                builder.layer(|builder| Layer {
                     config: Rc::clone(&config),
                     query: builder.linear("attention", Role::QueryValue, h, h, true),
                     key: builder.linear("attention", Role::Attention, h, h, true),
@@ -199,12 +199,14 @@ impl Model for BertModel {
         let run = Run { setup: *setup, batch, tokens };
         let mut x = self.embeddings(tape, &inputs[0], batch, tokens);
         for layer in &self.layers {
-            x = if setup.checkpointing && tape.is_training() {
-                let layer = Rc::clone(layer);
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run))
-            } else {
-                layer.forward(tape, &x, &run)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let layer = Rc::clone(layer);
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &run))
+                } else {
+                    layer.forward(tape, x, &run)
+                }
+            });
         }
         tape.part("head");
         // The first token stands for the sequence; for words every token goes through the transform.

@@ -1,7 +1,9 @@
 //! Makes parameters, frozen or trained, with the adapters that a set-up asks for.
 
+use std::rc::Rc;
+
 use crate::dtype::DType;
-use crate::ops::{Adapter, Linear, Norm, NormKind};
+use crate::ops::{Adapter, Cut, Linear, Norm, NormKind};
 use crate::quantization::{AtProduct, Quantization, Stored, Weight, WeightKind};
 use crate::setup::{LoraTargets, Quantisation, Setup};
 use crate::shape::{Dim, Shape, dim};
@@ -18,6 +20,20 @@ pub(crate) enum Role {
     Mlp,
     /// The head, a classifier, a router: never adapted.
     Head,
+}
+
+/// A layer, whose parameters are a group of their own where ranks share them out.
+pub(crate) struct Layered<T> {
+    layer: T,
+    pub(crate) group: usize,
+}
+
+impl<T> std::ops::Deref for Layered<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.layer
+    }
 }
 
 /// Makes the parameters of a model.
@@ -87,6 +103,14 @@ impl Builder<'_> {
         let shape = shape.iter().map(|dim| dim.size).collect();
         let (module, stored) = ("lm_head".to_owned(), Stored::default());
         self.weights.push(Weight { module, kind: WeightKind::Head, shape, stored, is_tied: true });
+    }
+
+    /// A layer.
+    pub(crate) fn layer<T>(&mut self, build: impl FnOnce(&mut Self) -> T) -> Rc<Layered<T>> {
+        let group = self.tape.begin_group();
+        let layer = build(self);
+        self.tape.end_group();
+        Rc::new(Layered { layer, group })
     }
 
     fn is_trained(&self) -> bool {
@@ -176,7 +200,7 @@ impl Builder<'_> {
         };
         let bias = of_bias.map(|module| self.weight_of(part, module, WeightKind::Other, &[output]).0);
         let adapter = self.adapter(role, output, input).map(Box::new);
-        Linear { weight, bias, output, is_conv1d, adapter, quantised }
+        Linear { weight, bias, output, is_conv1d, adapter, quantised, cut: Cut::Whole }
     }
 
     /// What `--quantise` makes of a weight.
@@ -202,8 +226,15 @@ impl Builder<'_> {
         self.tape.part("adapters");
         let down = self.tape.parameter(Shape::of(&[rank, input]), lora.dtype, true);
         let up = self.tape.parameter(Shape::of(&[output, rank]), lora.dtype, true);
-        let plain =
-            |weight, output| Linear { weight, bias: None, output, is_conv1d: false, adapter: None, quantised: None };
+        let plain = |weight, output| Linear {
+            weight,
+            bias: None,
+            output,
+            is_conv1d: false,
+            adapter: None,
+            quantised: None,
+            cut: Cut::Whole,
+        };
         Some(Adapter { down: plain(down, rank), up: plain(up, output), dropout: lora.dropout, dtype: lora.dtype })
     }
 

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::token_ids;
 use super::heads::Cache;
 use super::vision::{LayerSizes, PreNormLayer, patches, pixels};
@@ -32,24 +32,26 @@ pub(crate) struct ClipModel {
 }
 
 struct Tower {
-    layers: Vec<Rc<PreNormLayer>>,
+    layers: Vec<Rc<Layered<PreNormLayer>>>,
     last_norm: Norm,
 }
 
 impl Tower {
     fn build(builder: &mut Builder<'_>, sizes: &LayerSizes, layers: u64) -> Tower {
-        let layers = (0..layers).map(|_| Rc::new(PreNormLayer::build(builder, sizes))).collect();
+        let layers = (0..layers).map(|_| builder.layer(|builder| PreNormLayer::build(builder, sizes))).collect();
         Tower { layers, last_norm: builder.norm("norm", NormKind::Layer, dim("h", sizes.hidden), true) }
     }
 
     fn forward(&self, tape: &mut Tape, mut x: Tensor, setup: &Setup) -> Tensor {
         for layer in &self.layers {
-            x = if setup.checkpointing && tape.is_training() {
-                let (layer, setup) = (Rc::clone(layer), *setup);
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &setup))
-            } else {
-                layer.forward(tape, &x, setup)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let (layer, setup) = (Rc::clone(layer), *setup);
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &setup))
+                } else {
+                    layer.forward(tape, x, setup)
+                }
+            });
         }
         x
     }

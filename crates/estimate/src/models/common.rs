@@ -8,7 +8,7 @@ use super::heads::Cache;
 use super::{Call, Outputs};
 use crate::architecture::Activation;
 use crate::dtype::DType;
-use crate::ops::{Linear, LossStyle};
+use crate::ops::{Cut, Linear, LossStyle};
 use crate::setup::Setup;
 use crate::shape::{Dim, Shape, dim};
 use crate::tape::{Tape, Tensor};
@@ -19,7 +19,15 @@ pub(crate) fn head(builder: &mut Builder<'_>, tied: Option<&Tensor>, v: Dim, h: 
         None => builder.named("lm_head").linear("head", Role::Head, v, h, false),
         Some(weight) => {
             builder.record_tied(&[v, h]);
-            Linear { weight: weight.clone(), bias: None, output: v, is_conv1d: false, adapter: None, quantised: None }
+            Linear {
+                weight: weight.clone(),
+                bias: None,
+                output: v,
+                is_conv1d: false,
+                adapter: None,
+                quantised: None,
+                cut: Cut::Whole,
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{activate, batch_and_tokens, causal_outputs, head, token_ids};
 use super::experts::ExpertLayer;
 use super::heads::{
@@ -18,7 +18,7 @@ use super::{Call, Model, Outputs, Past};
 use crate::architecture::{Block, Decoder, DecoderNorm, MlpKind, QkNorm, Qkv, Top, repeating};
 use crate::dtype::DType;
 use crate::hybrid::{Feed, Mixer};
-use crate::ops::{EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
+use crate::ops::{Cut, EagerStyle, Linear, LossStyle, Mask, Norm, NormKind};
 use crate::quantization::WeightKind;
 use crate::setup::{Attention, Setup};
 use crate::shape::{Dim, Shape, dim};
@@ -38,9 +38,11 @@ fn extras(builder: &mut Builder<'_>, config: &Decoder, layer: Option<u64>, prefi
 pub(crate) struct DecoderModel {
     extras: Vec<Tensor>,
     config: Rc<Decoder>,
-    tokens: Tensor,
-    layers: Vec<Rc<Layer>>,
-    last_norm: Norm,
+    /// Of the first stage of a pipeline.
+    tokens: Option<Tensor>,
+    layers: Vec<Rc<Layered<Layer>>>,
+    /// Of the last stage, as is the head.
+    last_norm: Option<Norm>,
     head: Option<Linear>,
 }
 
@@ -124,15 +126,16 @@ impl DenseMlp {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder, width: u64) -> DenseMlp {
         let (h, i) = (dim("h", config.hidden), dim("i", width));
         let bias = config.mlp_bias;
-        let gate =
-            (config.mlp == MlpKind::Gated).then(|| builder.named("gate_proj").linear("mlp", Role::Mlp, i, h, bias));
+        let gate = (config.mlp == MlpKind::Gated)
+            .then(|| builder.named("gate_proj").linear("mlp", Role::Mlp, i, h, bias).cut(Cut::Outputs));
         let up = match config.mlp {
             MlpKind::GatedTogether => {
                 builder.named("gate_up_proj").linear("mlp", Role::Mlp, dim("2i", width.saturating_mul(2)), h, bias)
             }
             _ => builder.named("up_proj").linear("mlp", Role::Mlp, i, h, bias),
-        };
-        let down = builder.named("down_proj").linear("mlp", Role::Mlp, h, i, bias);
+        }
+        .cut(Cut::Outputs);
+        let down = builder.named("down_proj").linear("mlp", Role::Mlp, h, i, bias).cut(Cut::Inputs);
         DenseMlp { kind: config.mlp, activation: config.activation, gate, up, down }
     }
 
@@ -197,7 +200,9 @@ impl HeadWeights {
             vec![builder.named("qkv_proj").linear("attention", Role::QueryValue, all, h, bias)]
         };
         let inner = dims.output_width();
+        let projections = projections.into_iter().map(|layer| layer.cut(Cut::Outputs)).collect();
         let output = builder.named("o_proj").linear("attention", Role::Attention, h, inner, config.output_bias);
+        let output = output.cut(Cut::Inputs);
         let kind = match config.norm {
             DecoderNorm::RmsGemma => NormKind::RmsGemma,
             DecoderNorm::RmsOlmo => NormKind::RmsOlmo,
@@ -604,24 +609,30 @@ impl Layer {
 
 impl DecoderModel {
     pub(crate) fn build(builder: &mut Builder<'_>, config: &Decoder) -> DecoderModel {
-        let config = Rc::new(config.clone());
-        let (v, h) = (dim("V", config.vocab), dim("h", config.hidden));
-        let tokens = builder.named("model.embed_tokens").parameter("embedding", &[v, h]);
-        let layers = (0..config.layers).map(|index| Rc::new(Layer::build(builder, &config, index))).collect();
+        let config = Rc::new(config.of_tensor_rank(builder.tape.tensor_ranks));
+        let h = dim("h", config.hidden);
+        let of_rank = builder.tape.of_rank("V", config.vocab);
+        // Only an embedding that is the head is shared by tensor-parallel ranks.
+        let v = if config.tied { of_rank } else { dim("V", config.vocab) };
+        let ends = builder.tape.ends;
+        let tokens = ends.first.then(|| builder.named("model.embed_tokens").parameter("embedding", &[v, h]));
+        let layers =
+            (0..config.layers).map(|index| builder.layer(|builder| Layer::build(builder, &config, index))).collect();
         builder.at("model");
-        let last_norm = norm(builder, config.norm, h);
+        let last_norm = ends.last.then(|| norm(builder, config.norm, h));
         builder.at("");
         let head = match config.top {
+            _ if !ends.last => None,
             Top::Nothing => None,
             Top::Labels { count, of_tokens } => {
                 Some(builder.named("score").linear("head", Role::Head, dim("labels", count), h, of_tokens))
             }
             Top::Words => {
-                let mut head = head(builder, config.tied.then_some(&tokens), v, h);
+                let mut head = head(builder, tokens.as_ref().filter(|_| config.tied), of_rank, h);
                 if config.head_bias {
-                    head.bias = Some(builder.parameter("head", &[v]));
+                    head.bias = Some(builder.parameter("head", &[of_rank]));
                 }
-                Some(head)
+                Some(head.cut(Cut::GatheredOutputs))
             }
         };
         let extras = extras(builder, &config, None, "model".to_owned());
@@ -697,6 +708,10 @@ impl Model for DecoderModel {
         }
     }
 
+    fn widths(&self) -> (u64, u64) {
+        (self.config.hidden, self.config.vocab)
+    }
+
     fn buffer_bytes(&self) -> u64 {
         let size = self.config.latent.map_or(self.config.rotary_dim, |latent| latent.rope_dim);
         size.saturating_mul(4).saturating_mul(self.config.rotary_tables)
@@ -706,8 +721,13 @@ impl Model for DecoderModel {
         let config = &self.config;
         let (batch, tokens) = batch_and_tokens(inputs);
         tape.part("embedding");
-        let mut x = tape.embedding("token embeddings", &inputs[0], &self.tokens, dim("h", config.hidden));
-        if config.embedding_scale {
+        let h = dim("h", config.hidden);
+        let mut x = match &self.tokens {
+            Some(table) if config.tied => tape.embedding_of_ranks("token embeddings", &inputs[0], table, h),
+            Some(table) => tape.embedding("token embeddings", &inputs[0], table, h),
+            None => inputs[0].clone(),
+        };
+        if config.embedding_scale && self.tokens.is_some() {
             x = tape.scale("scaled embeddings", &x);
         }
         if !self.extras.is_empty() {
@@ -722,18 +742,27 @@ impl Model for DecoderModel {
         let embedded = x.detached();
         let ids = if call.by_generate { inputs[0].detached() } else { position_ids(tape, tokens) };
         let run = self.prepare(tape, setup, batch, tokens, call, x.dtype, ids);
-        x = if config.embedding_dropout > 0.0 { tape.dropout("embedding", x, config.embedding_dropout) } else { x };
+        x = if config.embedding_dropout > 0.0 && self.tokens.is_some() {
+            tape.dropout("embedding", x, config.embedding_dropout)
+        } else {
+            x
+        };
         let mut cache = Cache::default();
         for (index, layer) in self.layers.iter().enumerate() {
             let mut past = call.take_past(index);
-            x = if setup.checkpointing && tape.is_training() {
-                let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
-            } else {
-                layer.forward(tape, &x, &run, &mut cache, &mut past)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let (layer, run) = (Rc::clone(layer), run.clone());
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
+                } else {
+                    layer.forward(tape, x, &run, &mut cache, &mut past)
+                }
+            });
         }
-        let last = tape.norm(&x, &self.last_norm);
+        let last = match &self.last_norm {
+            Some(norm) => tape.norm(&x, norm),
+            None => x.clone(),
+        };
         drop((x, embedded, run));
         causal_outputs(tape, last, self.head.as_ref(), config.logit_cap, call, cache)
     }

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{activate, batch_and_tokens, causal_outputs, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend, position_ids};
 use super::{Call, Model, Outputs, Past};
@@ -19,7 +19,7 @@ pub(crate) struct Gpt2Model {
     config: Rc<Gpt2>,
     tokens: Tensor,
     positions: Tensor,
-    layers: Vec<Rc<Layer>>,
+    layers: Vec<Rc<Layered<Layer>>>,
     last_norm: Norm,
     head: Linear,
 }
@@ -42,7 +42,7 @@ impl Gpt2Model {
         let positions = builder.parameter("embedding", &[dim("n_pos", config.positions), h]);
         let layers = (0..config.layers)
             .map(|_| {
-                Rc::new(Layer {
+                builder.layer(|builder| Layer {
                     config: Rc::clone(&config),
                     norm1: builder.norm("norm", NormKind::Layer, h, true),
                     qkv: builder.conv1d("attention", Role::QueryValue, dim("3h", config.hidden.saturating_mul(3)), h),
@@ -170,12 +170,14 @@ impl Model for Gpt2Model {
         let mut cache = Cache::default();
         for (index, layer) in self.layers.iter().enumerate() {
             let mut past = call.take_past(index);
-            x = if setup.checkpointing && tape.is_training() {
-                let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
-            } else {
-                layer.forward(tape, &x, &run, &mut cache, &mut past)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let (layer, run) = (Rc::clone(layer), run.clone());
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &run, &mut Cache::default(), &mut None))
+                } else {
+                    layer.forward(tape, x, &run, &mut cache, &mut past)
+                }
+            });
         }
         let last = tape.norm(&x, &self.last_norm);
         drop((x, embedded, positions, ids, run));

@@ -65,6 +65,11 @@ pub(crate) trait Model {
     /// How the loss of labels is computed; `None` where the head knows none.
     fn loss_style(&self) -> Option<LossStyle>;
 
+    /// Sizes of the hidden states' last dimension and of the logits, for stages of a pipeline.
+    fn widths(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     /// Bytes of buffers: rotary frequencies and the like.
     fn buffer_bytes(&self) -> u64 {
         0

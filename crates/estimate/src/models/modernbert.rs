@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{batch_and_tokens, head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, Rotary, eager_mask, position_ids, rotary_tables, window_mask};
 use super::{Call, Model, Outputs};
@@ -20,7 +20,7 @@ pub(crate) struct ModernBertModel {
     config: Rc<ModernBert>,
     words: Tensor,
     norm: Norm,
-    layers: Vec<Rc<Layer>>,
+    layers: Vec<Rc<Layered<Layer>>>,
     last_norm: Norm,
     dense: Linear,
     dense_norm: Norm,
@@ -118,7 +118,7 @@ impl ModernBertModel {
         let norm = builder.norm("norm", NormKind::Layer, h, biases.norm);
         let layers = (0..config.layers)
             .map(|index| {
-                Rc::new(Layer {
+                builder.layer(|builder| Layer {
                     config: Rc::clone(&config),
                     is_global: index % config.global_every == 0,
                     attention_norm: (index > 0).then(|| builder.norm("norm", NormKind::Layer, h, biases.norm)),
@@ -186,12 +186,14 @@ impl Model for ModernBertModel {
         ];
         let run = Run { setup: *setup, batch, tokens, rotary, mask, window_mask, _positions: positions };
         for layer in &self.layers {
-            x = if setup.checkpointing && tape.is_training() {
-                let (layer, run) = (Rc::clone(layer), run.clone());
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &run))
-            } else {
-                layer.forward(tape, &x, &run)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let (layer, run) = (Rc::clone(layer), run.clone());
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &run))
+                } else {
+                    layer.forward(tape, x, &run)
+                }
+            });
         }
         drop(run);
         let last = tape.norm(&x, &self.last_norm);

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::Builder;
+use super::builder::{Builder, Layered};
 use super::heads::{Cache, HeadDims, Plan};
 use super::{Call, Model, Outputs};
 use crate::network::{Network, Piece, Stage};
@@ -24,7 +24,7 @@ struct BuiltPiece {
 pub(crate) struct StageModel {
     stage: Rc<Stage>,
     before: Vec<BuiltPiece>,
-    layers: Vec<Rc<Vec<BuiltPiece>>>,
+    layers: Vec<Rc<Layered<Vec<BuiltPiece>>>>,
     after: Vec<BuiltPiece>,
 }
 
@@ -51,7 +51,7 @@ impl StageModel {
         for (count, list) in &stage.layers {
             for _ in 0..*count {
                 builder.at(format!("{}.{}", stage.layers_prefix, layers.len()));
-                layers.push(Rc::new(pieces(builder, "attention", list)));
+                layers.push(builder.layer(|builder| pieces(builder, "attention", list)));
             }
         }
         builder.at(stage.prefix);
@@ -71,11 +71,13 @@ impl StageModel {
         x.dtype = setup.dtype;
         for layer in &self.layers {
             let (layer, setup, stage) = (Rc::clone(layer), *setup, Rc::clone(stage));
-            x = if setup.checkpointing && tape.is_training() {
-                tape.checkpoint(&x, move |tape, x| run_layer(tape, x, &layer, &stage, &setup))
-            } else {
-                run_layer(tape, &x, &layer, &stage, &setup)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    tape.checkpoint(x, move |tape, x| run_layer(tape, x, &layer, &stage, &setup))
+                } else {
+                    run_layer(tape, x, &layer, &stage, &setup)
+                }
+            });
         }
         tape.part("head");
         let merged = stage.output_positions.map_or(positions, |count| dim("P'", count));

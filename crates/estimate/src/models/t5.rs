@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{activate, batch_and_tokens, head};
 use super::heads::{Cache, HeadDims, Plan, as_heads, extend_both};
 use super::{Call, Model, Outputs, Past};
@@ -25,7 +25,7 @@ pub(crate) struct T5Model {
 }
 
 struct Stack {
-    layers: Vec<Rc<Layer>>,
+    layers: Vec<Rc<Layered<Layer>>>,
     positions: Tensor,
     last_norm: Norm,
 }
@@ -235,7 +235,7 @@ impl Layer {
 impl Stack {
     fn build(builder: &mut Builder<'_>, config: &Rc<T5>, layers: u64, is_decoder: bool) -> Stack {
         let positions = builder.parameter("attention", &[dim("buckets", config.buckets), dim("nh", config.heads)]);
-        let layers = (0..layers).map(|_| Rc::new(Layer::build(builder, config, is_decoder))).collect();
+        let layers = (0..layers).map(|_| builder.layer(|builder| Layer::build(builder, config, is_decoder))).collect();
         let last_norm = builder.norm("norm", NormKind::RmsT5, dim("h", config.hidden), false);
         Stack { layers, positions, last_norm }
     }
@@ -275,16 +275,19 @@ impl Stack {
         for (index, layer) in self.layers.iter().enumerate() {
             let mut past =
                 call.map_or((None, None), |call| (call.take_past(index), call.of_encoder.get(index).cloned()));
-            x = if run.setup.checkpointing && tape.is_training() {
-                let (layer, run) = (Rc::clone(layer), run.clone());
-                let others: Vec<Tensor> = [Some(run.bias.clone()), run.encoded.clone()].into_iter().flatten().collect();
-                let others: Vec<&Tensor> = others.iter().collect();
-                tape.checkpoint_with(&x, &others, move |tape, x| {
-                    layer.forward(tape, x, &run, &mut Cache::default(), &mut (None, None))
-                })
-            } else {
-                layer.forward(tape, &x, &run, cache, &mut past)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if run.setup.checkpointing && tape.is_training() {
+                    let (layer, run) = (Rc::clone(layer), run.clone());
+                    let others: Vec<Tensor> =
+                        [Some(run.bias.clone()), run.encoded.clone()].into_iter().flatten().collect();
+                    let others: Vec<&Tensor> = others.iter().collect();
+                    tape.checkpoint_with(x, &others, move |tape, x| {
+                        layer.forward(tape, x, &run, &mut Cache::default(), &mut (None, None))
+                    })
+                } else {
+                    layer.forward(tape, x, &run, cache, &mut past)
+                }
+            });
         }
         let normed = tape.norm(&x, &self.last_norm);
         drop(x);

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::heads::Cache;
 use super::vision::{LayerSizes, PreNormLayer, patches, pixels};
 use super::{Call, Model, Outputs};
@@ -21,7 +21,7 @@ pub(crate) struct VitModel {
     positions: Tensor,
     patch_weight: Tensor,
     patch_bias: Tensor,
-    layers: Vec<Rc<PreNormLayer>>,
+    layers: Vec<Rc<Layered<PreNormLayer>>>,
     last_norm: Norm,
     classifier: Linear,
 }
@@ -43,7 +43,8 @@ impl VitModel {
             qkv_bias: config.qkv_bias,
             is_causal: false,
         };
-        let layers = (0..config.layers).map(|_| Rc::new(PreNormLayer::build(builder, &sizes))).collect();
+        let layers =
+            (0..config.layers).map(|_| builder.layer(|builder| PreNormLayer::build(builder, &sizes))).collect();
         let last_norm = builder.norm("norm", NormKind::Layer, h, true);
         let classifier = builder.linear("head", Role::Head, dim("labels", config.labels), h, true);
         VitModel {
@@ -87,12 +88,14 @@ impl Model for VitModel {
             tape.dropout("embedding", sum, config.dropouts.0)
         };
         for layer in &self.layers {
-            x = if setup.checkpointing && tape.is_training() {
-                let (layer, setup) = (Rc::clone(layer), *setup);
-                tape.checkpoint(&x, move |tape, x| layer.forward(tape, x, &setup))
-            } else {
-                layer.forward(tape, &x, setup)
-            };
+            x = tape.grouped(layer.group, &x, |tape, x| {
+                if setup.checkpointing && tape.is_training() {
+                    let (layer, setup) = (Rc::clone(layer), *setup);
+                    tape.checkpoint(x, move |tape, x| layer.forward(tape, x, &setup))
+                } else {
+                    layer.forward(tape, x, setup)
+                }
+            });
         }
         let normed = tape.norm(&x, &self.last_norm);
         drop(x);

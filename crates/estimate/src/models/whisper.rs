@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::builder::{Builder, Role};
+use super::builder::{Builder, Layered, Role};
 use super::common::{head, token_ids};
 use super::heads::{Cache, HeadDims, Plan, as_heads, eager_mask, extend_both, position_ids};
 use super::{Call, Model, Outputs, Past};
@@ -21,11 +21,11 @@ pub(crate) struct WhisperModel {
     conv1: (Tensor, Tensor),
     conv2: (Tensor, Tensor),
     source_positions: Tensor,
-    encoder: Vec<Rc<Layer>>,
+    encoder: Vec<Rc<Layered<Layer>>>,
     encoder_norm: Norm,
     tokens: Tensor,
     target_positions: Tensor,
-    decoder: Vec<Rc<Layer>>,
+    decoder: Vec<Rc<Layered<Layer>>>,
     decoder_norm: Norm,
     head: Linear,
 }
@@ -186,7 +186,7 @@ impl Layer {
 
 fn run_layers(
     tape: &mut Tape,
-    layers: &[Rc<Layer>],
+    layers: &[Rc<Layered<Layer>>],
     mut x: Tensor,
     run: &Run,
     cache: &mut Cache,
@@ -194,16 +194,18 @@ fn run_layers(
 ) -> Tensor {
     for (index, layer) in layers.iter().enumerate() {
         let mut past = call.map_or((None, None), |call| (call.take_past(index), call.of_encoder.get(index).cloned()));
-        x = if run.setup.checkpointing && tape.is_training() {
-            let (layer, run) = (Rc::clone(layer), run.clone());
-            let others: Vec<Tensor> = run.encoded.clone().into_iter().collect();
-            let others: Vec<&Tensor> = others.iter().collect();
-            tape.checkpoint_with(&x, &others, move |tape, x| {
-                layer.forward(tape, x, &run, &mut Cache::default(), &mut (None, None))
-            })
-        } else {
-            layer.forward(tape, &x, run, cache, &mut past)
-        };
+        x = tape.grouped(layer.group, &x, |tape, x| {
+            if run.setup.checkpointing && tape.is_training() {
+                let (layer, run) = (Rc::clone(layer), run.clone());
+                let others: Vec<Tensor> = run.encoded.clone().into_iter().collect();
+                let others: Vec<&Tensor> = others.iter().collect();
+                tape.checkpoint_with(x, &others, move |tape, x| {
+                    layer.forward(tape, x, &run, &mut Cache::default(), &mut (None, None))
+                })
+            } else {
+                layer.forward(tape, x, run, cache, &mut past)
+            }
+        });
     }
     x
 }
@@ -222,11 +224,13 @@ impl WhisperModel {
         // Sinusoids, which are not trained.
         let dtype = builder.setup.dtype;
         let source_positions = builder.frozen("embedding", positions, dtype);
-        let encoder = (0..config.layers).map(|_| Rc::new(Layer::build(builder, &config, false))).collect();
+        let encoder =
+            (0..config.layers).map(|_| builder.layer(|builder| Layer::build(builder, &config, false))).collect();
         let encoder_norm = builder.norm("norm", NormKind::Layer, h, true);
         let tokens = builder.parameter("embedding", &[v, h]);
         let target_positions = builder.parameter("embedding", &[dim("n_pos", config.target_positions), h]);
-        let decoder = (0..config.decoder_layers).map(|_| Rc::new(Layer::build(builder, &config, true))).collect();
+        let decoder =
+            (0..config.decoder_layers).map(|_| builder.layer(|builder| Layer::build(builder, &config, true))).collect();
         let decoder_norm = builder.norm("norm", NormKind::Layer, h, true);
         let head = head(builder, config.tied.then_some(&tokens), v, h);
         WhisperModel {

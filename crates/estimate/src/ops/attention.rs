@@ -324,7 +324,28 @@ impl Tape {
 
     /// Softmax over the last size: keeps its output.
     pub(crate) fn softmax(&mut self, x: &Tensor) -> Tensor {
-        self.activation_of_output("attention: probabilities", x)
+        self.softmax_as(x, x.dtype)
+    }
+
+    /// Softmax that also casts, as PyTorch fuses it from float16 to float32.
+    ///
+    /// # Source
+    /// PyTorch v2.11, `aten/src/ATen/native/cuda/SoftMax.cu`, `softmax_backward_cuda_out`: beside the gradient there is
+    /// `grad * output`, in the type of the output.
+    fn softmax_as(&mut self, x: &Tensor, dtype: DType) -> Tensor {
+        let records = self.records(&[x]);
+        let output = self.alloc("attention: probabilities", x.shape, dtype);
+        if !records {
+            return output;
+        }
+        let kept = self.save(&output);
+        let from = x.dtype;
+        self.record(&[x], output, move |tape, grad| {
+            let gradient = tape.alloc("gradient of a softmax", grad.shape, from);
+            let product = tape.alloc("gradient by the probabilities", grad.shape, grad.dtype);
+            drop((product, grad, kept));
+            vec![Some(gradient)]
+        })
     }
 
     /// A product of activations wants its operands head by head: a copy, if the batch is more than one.
@@ -370,7 +391,7 @@ impl Tape {
         let wide =
             if inputs.eager.softmax_in_float32 || self.autocast.is_some() { DType::Float32 } else { scores.dtype };
         let mut probabilities = if wide == scores.dtype || scores.dtype == DType::Float16 {
-            self.half_to_float_softmax(&scores, wide)
+            self.softmax_as(&scores, wide)
         } else {
             let cast = self.to("attention: scores in float32", &scores, wide);
             self.softmax(&cast)
@@ -392,25 +413,6 @@ impl Tape {
         };
         drop((probabilities, v));
         self.token_by_token(&output, &inputs)
-    }
-
-    /// Softmax that also casts from float16, as PyTorch fuses it.
-    fn half_to_float_softmax(&mut self, x: &Tensor, dtype: DType) -> Tensor {
-        if x.dtype == dtype {
-            return self.softmax(x);
-        }
-        let records = self.records(&[x]);
-        let output = self.alloc("attention: probabilities", x.shape, dtype);
-        if !records {
-            return output;
-        }
-        let kept = self.save(&output);
-        let from = x.dtype;
-        self.record(&[x], output, move |tape, grad| {
-            let gradient = tape.alloc("gradient of a softmax", grad.shape, from);
-            drop((grad, kept));
-            vec![Some(gradient)]
-        })
     }
 
     /// `transpose(1, 2).contiguous()`: a copy, whose gradient is copied back.

@@ -16,6 +16,31 @@ pub(crate) struct Linear {
     pub(crate) adapter: Option<Box<Adapter>>,
     /// Weights kept in four bits: as large as this says, and made whole for each product.
     pub(crate) quantised: Option<Shape>,
+    /// How tensor-parallel ranks share it.
+    pub(crate) cut: Cut,
+}
+
+/// How tensor-parallel ranks share a linear layer, whose sizes are then those of one rank.
+///
+/// # Source
+/// transformers 5.17, `distributed/tensor_parallel.py`: `colwise`, `colwise_gather_output`, `rowwise`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Each has the whole.
+    Whole,
+    /// Each has some outputs.
+    Outputs,
+    /// Each has some outputs, which are gathered.
+    GatheredOutputs,
+    /// Each has some inputs: outputs are summed over the ranks.
+    Inputs,
+}
+
+impl Linear {
+    /// The layer, shared in this way.
+    pub(crate) fn cut(self, cut: Cut) -> Linear {
+        Linear { cut, ..self }
+    }
 }
 
 /// A low-rank adapter of a linear layer.
@@ -30,9 +55,22 @@ pub(crate) struct Adapter {
 impl Tape {
     /// A linear layer as a module.
     pub(crate) fn linear(&mut self, name: &'static str, x: &Tensor, layer: &Linear) -> Tensor {
+        let given;
+        let x = match layer.cut {
+            Cut::Outputs | Cut::GatheredOutputs => {
+                given = self.given_to_ranks(x);
+                &given
+            }
+            Cut::Whole | Cut::Inputs => x,
+        };
         let output = match &layer.adapter {
             None => self.product(name, x, layer),
             Some(adapter) => self.adapted(name, x, layer, adapter),
+        };
+        let output = match layer.cut {
+            Cut::Inputs => self.summed_over_ranks(name, output),
+            Cut::GatheredOutputs => self.gathered_from_ranks(name, output),
+            Cut::Whole | Cut::Outputs => output,
         };
         self.module_output(&output);
         output

@@ -8,9 +8,10 @@ mod linear;
 mod loss;
 mod norm;
 mod pointwise;
+mod ranks;
 mod reduction;
 
 pub(crate) use attention::{AttentionInputs, EagerStyle, Kernel, KernelChoice, Mask};
-pub(crate) use linear::{Adapter, Linear};
+pub(crate) use linear::{Adapter, Cut, Linear};
 pub(crate) use loss::LossStyle;
 pub(crate) use norm::{Norm, NormKind};

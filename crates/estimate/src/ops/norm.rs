@@ -65,7 +65,8 @@ impl Tape {
         output
     }
 
-    /// `layer_norm`: keeps its input, and mean and reciprocal deviation of each row in float32. Autocast runs it in float32.
+    /// `layer_norm`: keeps its input, and mean and reciprocal deviation of each row in float32. Autocast runs it in float32, with
+    /// copies of weights of a lower type.
     ///
     /// # Source
     /// PyTorch v2.11, `aten/src/ATen/native/cuda/layer_norm_kernel.cu`; `aten/src/ATen/autocast_mode.h`, the float32 list.
@@ -78,9 +79,17 @@ impl Tape {
             }
             None => x,
         };
-        let operands: Vec<&Tensor> = [x].into_iter().chain(&norm.weight).chain(&norm.bias).collect();
+        let is_lower = |own: &Tensor| self.autocast.is_some() && own.dtype != DType::Float32;
+        let is_cast = norm.weight.as_ref().is_some_and(is_lower);
+        let own = [&norm.weight, &norm.bias].map(|own| match own {
+            Some(own) if is_cast => Some(self.to("norm: weight in float32", own, DType::Float32)),
+            own => own.clone(),
+        });
+        let operands: Vec<&Tensor> = [x].into_iter().chain(own.iter().flatten()).collect();
         let records = self.records(&operands);
         let kept = records.then(|| self.save(x));
+        let kept_casts: Vec<Tensor> =
+            own.iter().flatten().filter(|_| records && is_cast).map(|own| self.save(own)).collect();
         let rows = x.shape.rows();
         let dense = (!is_dense).then(|| self.alloc("norm: dense copy of the input", x.shape, x.dtype));
         let output = self.alloc("norm output", x.shape, x.dtype);
@@ -88,7 +97,7 @@ impl Tape {
         let deviation = self.alloc("norm: reciprocal deviation", rows, DType::Float32);
         drop(dense);
         let Some(kept) = kept else { return output };
-        let kept = (kept, self.save(&mean), self.save(&deviation));
+        let kept = (kept, self.save(&mean), self.save(&deviation), kept_casts);
         drop((mean, deviation));
         let edges: Vec<_> = operands.iter().map(|operand| (operand.edge, operand.shape, operand.dtype)).collect();
         self.record(&operands, output, move |tape, grad| {

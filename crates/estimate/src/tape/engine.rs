@@ -103,7 +103,7 @@ impl Tape {
         match edge {
             Edge::Nowhere => {}
             Edge::Parameter(id) => {
-                let dtype = self.parameters[id as usize].tensor.dtype;
+                let dtype = self.used_type(id);
                 let grad = self.cast_grad(edge, grad, dtype);
                 let sum = match pass.parameters[id as usize].1.take() {
                     None => grad,
@@ -176,7 +176,9 @@ impl Tape {
 
     /// `AccumulateGrad`: the first gradient is taken as it is, if nobody else has it; later ones are added in place.
     fn accumulate(&mut self, id: u32, grad: Tensor) {
-        if self.parameters[id as usize].grad.is_some() {
+        let is_whole = self.sharded.is_some();
+        let parameter = &self.parameters[id as usize];
+        if if is_whole { &parameter.whole_grad } else { &parameter.grad }.is_some() {
             return;
         }
         let grad = if grad.is_only_reference() {
@@ -184,6 +186,8 @@ impl Tape {
         } else {
             self.alloc_as(Category::Gradient, "gradients", grad.shape, grad.dtype)
         };
-        self.parameters[id as usize].grad = Some(grad);
+        let parameter = &mut self.parameters[id as usize];
+        *(if is_whole { &mut parameter.whole_grad } else { &mut parameter.grad }) = Some(grad);
+        self.arrive(id);
     }
 }

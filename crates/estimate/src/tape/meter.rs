@@ -1,6 +1,6 @@
 //! The books: which allocation is made when, and freed when.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::{Category, Moment};
 use crate::shape::Shape;
@@ -28,6 +28,8 @@ pub(crate) struct Allocation {
     pub(crate) what: What,
     /// Whether the autograd graph has kept it.
     pub(crate) is_saved: bool,
+    /// The stream that it is allocated in: memory is reused within a stream only.
+    pub(crate) stream: u64,
 }
 
 /// What happened, in order.
@@ -45,6 +47,7 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     inner: RefCell<Books>,
+    stream: Cell<u64>,
 }
 
 /// Everything that was taken down.
@@ -59,9 +62,14 @@ impl Meter {
     pub(crate) fn alloc(&self, bytes: u64, what: What) -> u32 {
         let mut books = self.inner.borrow_mut();
         let id = u32::try_from(books.allocations.len()).unwrap_or(u32::MAX);
-        books.allocations.push(Allocation { bytes, what, is_saved: false });
+        books.allocations.push(Allocation { bytes, what, is_saved: false, stream: self.stream.get() });
         books.events.push(Event::Alloc(id));
         id
+    }
+
+    /// What comes is allocated in this stream; gives the one before.
+    pub(crate) fn enter(&self, stream: u64) -> u64 {
+        self.stream.replace(stream)
     }
 
     /// Takes down that the autograd graph keeps an allocation.

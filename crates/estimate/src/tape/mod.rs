@@ -6,14 +6,18 @@
 
 mod engine;
 mod meter;
+mod sharded;
 mod tensor;
+mod zero;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 pub(crate) use meter::{Allocation, Books, Event, Meter, What};
+use sharded::Sharded;
 use tensor::Storage;
 pub(crate) use tensor::{Edge, Tensor};
+use zero::Shares;
 
 use crate::dtype::DType;
 use crate::setup::Platform;
@@ -106,9 +110,14 @@ struct Node {
 
 /// A parameter, and its gradient once there is one.
 pub(crate) struct Parameter {
+    /// What this rank keeps of it.
     pub(crate) tensor: Tensor,
+    /// The shape of the whole.
+    whole: Shape,
     pub(crate) part: &'static str,
     pub(crate) grad: Option<Tensor>,
+    /// The gradient of the whole, until ranks reduce it.
+    whole_grad: Option<Tensor>,
 }
 
 impl Parameter {
@@ -119,7 +128,7 @@ impl Parameter {
 
     /// How many numbers.
     pub(crate) fn numel(&self) -> u64 {
-        self.tensor.shape.numel()
+        self.whole.numel()
     }
 }
 
@@ -138,6 +147,15 @@ enum Saving {
     Until(u64),
 }
 
+/// Which ends of the model a rank has beside its layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Embeddings.
+    pub(crate) first: bool,
+    /// The last norm and the head.
+    pub(crate) last: bool,
+}
+
 /// The state of the program that runs on the tape.
 pub(crate) struct Tape {
     meter: Rc<Meter>,
@@ -151,6 +169,14 @@ pub(crate) struct Tape {
     pub(crate) autocast: Option<DType>,
     /// Casts of parameters that autocast keeps until it is left.
     casts: HashMap<u32, Tensor>,
+    /// The part of the model that this rank has.
+    pub(crate) ends: Ends,
+    /// Ranks that share each layer.
+    pub(crate) tensor_ranks: u64,
+    /// The ranks that share the parameters out, if there are any.
+    sharded: Option<Sharded>,
+    /// The ranks that share gradients out, if there are any.
+    shares: Option<Shares>,
     part: &'static str,
     /// Of what is allocated outside of the graph's bookkeeping: `Activation` forward, `Temporary` backward.
     category: Category,
@@ -172,6 +198,10 @@ impl Tape {
             training: true,
             autocast: None,
             casts: HashMap::new(),
+            ends: Ends { first: true, last: true },
+            tensor_ranks: 1,
+            sharded: None,
+            shares: None,
             part: "model",
             category: Category::Activation,
             saving: Saving::Keep,
@@ -227,12 +257,17 @@ impl Tape {
 
     /// Makes a parameter.
     pub(crate) fn parameter(&mut self, shape: Shape, dtype: DType, trainable: bool) -> Tensor {
+        if let Some(shared) = self.shared_parameter(shape, dtype, trainable) {
+            return shared;
+        }
         let id = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
         let mut tensor = self.alloc_as(Category::Parameter, "weights", shape, dtype);
         if trainable {
             tensor.edge = Edge::Parameter(id);
         }
-        self.parameters.push(Parameter { tensor: tensor.clone(), part: self.part, grad: None });
+        let parameter =
+            Parameter { tensor: tensor.clone(), whole: shape, part: self.part, grad: None, whole_grad: None };
+        self.parameters.push(parameter);
         tensor
     }
 
@@ -298,6 +333,24 @@ impl Tape {
         let id = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.nodes.push(node);
         id
+    }
+
+    /// How many functions the graph has so far.
+    pub(crate) fn graph_size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// What somebody else made, whose gradient is wanted: a leaf of the graph, and the first node of what is computed from it.
+    pub(crate) fn leaf(&mut self, tensor: &Tensor) -> Tensor {
+        let leaf = self.push(Node { backward: None, edges: Vec::new(), outputs: vec![tensor.dtype] });
+        Tensor { edge: Edge::Node(leaf, 0), ..tensor.clone() }
+    }
+
+    /// Drops a part of the graph, with whatever it still keeps.
+    pub(crate) fn drop_part_of_graph(&mut self, part: std::ops::Range<usize>) {
+        for node in &mut self.nodes[part] {
+            node.backward = None;
+        }
     }
 
     /// Drops the graph of an iteration, with whatever it still keeps.

@@ -67,16 +67,23 @@ fn dry_runs_of_other_setups_are_met() {
 }
 
 #[test]
-fn the_band_of_fsdp_holds_its_dry_runs() {
-    for row in rows("nullgpu_fsdp.jsonl") {
-        let band = estimate(&row.architecture, &row.setup).error_band;
+fn dry_runs_of_several_ranks_are_met() {
+    let rows = rows("nullgpu_parallel.jsonl");
+    for row in &rows {
+        let answer = estimate(&row.architecture, &row.setup);
+        let (estimated, measured) = (answer.peak_requested_bytes, row.requested);
         assert!(
-            (band.low_bytes..=band.high_bytes).contains(&row.requested),
-            "{}: {band:?}, {}",
+            off(estimated, measured) <= 1.0,
+            "{}, {:?}: {estimated} beside {measured}",
             row.name,
-            row.requested
+            row.setup.parallel
         );
+        assert!(answer.error_band.percent <= 3.0, "{}, {:?}", row.name, row.setup.parallel);
     }
+    let errors = errors(&rows);
+    assert!(at(&errors.requested, 95) <= 0.1, "{:?}", errors.requested);
+    assert!(at(&errors.allocated, 95) <= 0.5, "{:?}", errors.allocated);
+    assert!(at(&errors.reserved, 50) <= 1.0, "{:?}", errors.reserved);
 }
 
 #[test]
@@ -158,7 +165,7 @@ fn the_example_of_the_blog_is_met() {
 #[test]
 fn the_page_says_what_is_measured() {
     let page = std::fs::read_to_string(repository("docs/estimate.md")).unwrap();
-    for file in ["h200.jsonl", "nullgpu.jsonl", "nullgpu_setups.jsonl"] {
+    for file in ["h200.jsonl", "nullgpu.jsonl", "nullgpu_setups.jsonl", "nullgpu_parallel.jsonl"] {
         let rows = rows(file);
         let errors = errors(&rows);
         let cells = |list: &[f64]| format!("{:.3} %, {:.2} %, {:.1} %", at(list, 50), at(list, 95), at(list, 100));

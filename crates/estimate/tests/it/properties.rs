@@ -83,19 +83,39 @@ proptest! {
     }
 }
 
+/// Moments of `AdamW`, and `DeepSpeed`'s weights in float32. FSDP's shares are rows, of which the first rank has the most.
 #[test]
-fn zero_3_over_n_ranks_approaches_an_nth_of_what_is_sharded() {
+fn states_over_n_ranks_are_an_nth() {
     let model = read::named("qwen2.5-0.5b").unwrap();
     let mut setup = Setup::training(1, 8);
-    let whole = estimate(&model, &setup);
-    setup.parallel.sharding = Sharding::Zero3;
     setup.parallel.world_size = 64;
-    let shard = estimate(&model, &setup);
-    let sum = |breakdown: &highwater_estimate::Breakdown| {
-        breakdown.parameter + breakdown.gradient + breakdown.optimizer_state
+    for (sharding, bytes) in [(Sharding::Fsdp, 8), (Sharding::Zero1, 12), (Sharding::Zero2, 12), (Sharding::Zero3, 12)]
+    {
+        setup.parallel.sharding = sharding;
+        let answer = estimate(&model, &setup);
+        let (state, share) = (answer.breakdown.optimizer_state, answer.parameters * bytes / 64);
+        assert!(state.abs_diff(share) < share / 100, "{sharding:?}: {state} beside {share}");
+    }
+}
+
+#[test]
+fn more_ranks_never_need_more() {
+    let model = read::named("llama3.2-1b").unwrap();
+    let peak = |change: &dyn Fn(&mut Setup)| {
+        let mut setup = Setup { accumulation: 8, ..Setup::training(1, 64) };
+        change(&mut setup);
+        peak_requested_bytes(&model, &setup)
     };
-    let states = whole.parameters * 4 * 4;
-    assert!(sum(&shard.breakdown) <= states / 64 + (1 << 20), "{:?}", shard.breakdown);
+    for ranks in [2, 4] {
+        for sharding in [Sharding::Fsdp, Sharding::Zero1, Sharding::Zero2, Sharding::Zero3] {
+            let of = |ranks| peak(&|setup| (setup.parallel.world_size, setup.parallel.sharding) = (ranks, sharding));
+            assert!(of(2 * ranks) <= of(ranks), "{sharding:?} {ranks}");
+        }
+        let of = |ranks| peak(&|setup| setup.parallel.tensor = ranks);
+        assert!(of(2 * ranks) <= of(ranks), "tensor {ranks}");
+        let of = |ranks| peak(&|setup| setup.parallel.pipeline = ranks);
+        assert!(of(2 * ranks) <= of(ranks), "pipeline {ranks}");
+    }
 }
 
 #[test]
