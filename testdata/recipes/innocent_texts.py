@@ -63,7 +63,6 @@ TEXTS = [
     "slurmstepd: error: *** JOB 123456 ON node01 CANCELLED AT 2026-02-01T10:00:00 DUE TO TIME LIMIT ***",
     "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed. torchvision 0.18.0 requires torch==2.3.0, but you have torch 2.4.0 which is incompatible.",
     "CUDA driver version is insufficient for CUDA runtime version",
-    "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.",
     "Segmentation fault (core dumped)",
     "ggml_cuda_host_malloc: failed to allocate 2.34 MiB of pinned memory: no CUDA-capable device is detected",
     "max_total_tokens=131072 is larger than the profiled value 90211. Use the profiled value instead.",

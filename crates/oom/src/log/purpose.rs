@@ -1,6 +1,6 @@
 //! The purpose of a traceback: the work of its lines, by the names of functions and files and by their text.
 
-use super::trace::{ATTENTION, JOINS, LAST_FRAMES, TRAINERS, TracebackFrame};
+use super::trace::{ATTENTION, IN_32_BITS, JOINS, LAST_FRAMES, TRAINERS, TracebackFrame};
 
 /// The work of a traceback's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +252,9 @@ pub(super) fn has_vocabulary(source: &str) -> bool {
 pub(super) const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 29] = [
+const ALLOCATES: [(&str, &str); 31] = [
+    (IN_32_BITS[0], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
+    (IN_32_BITS[1], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
     ("binary_cross_entropy", "the loss of each element, as large as its input"),
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
