@@ -49,6 +49,13 @@ def words_alone():
     told("cudnn_unsupported", "unknown", "shrink", "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.", says="contiguous")
 
 
+def sentences():
+    """Failures that people tell in their own words."""
+    told("seen_error", "too-big", "shrink", "When I start the training on an Arc A770, I am seeing **RuntimeError: Allocation is out of device memory on current platform.**")
+    told("quoted_words", "too-big", "shrink", "After the first epoch the check on the test set takes so much that it ends with 'cuda out of memory'. Without it all is well.")
+    told("ram_beside_gpus", "host-memory", "more-host-memory", "Full fine-tuning on 8 GPUs: each has 13GB in use at most, but the system RAM usage climbs to 490GB, and the run ends with an \"out of memory\" error.")
+
+
 def other_failures():
     """Errors of the GPU that no lack of memory causes."""
     assertion = (
@@ -166,10 +173,25 @@ def works():
         "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 11.93 GiB total capacity; 9.75 GiB already allocated; 763.06 MiB free; 10.02 GiB reserved in total by PyTorch)"
     )
     told("inference", "too-big", "shrink", tiles, absent="optimizer")
+    state = (
+        '  File "/srv/megatron/checkpointing.py", line 572, in load_checkpoint\n    optimizer.load_state_dict(state_dict[\'optimizer\'])\n'
+        f'  File "{PACKAGES}/torch/optim/optimizer.py", line 379, in load_state_dict\n    state_dict = deepcopy(state_dict)\n'
+        '  File "/opt/env/lib/python3.10/copy.py", line 146, in deepcopy\n    y = copier(x, memo)\n'
+    )
+    told("state_of_an_optimizer", "too-big", "smaller-optimizer", state + full("9.10 GiB", "79.35 GiB", "5.10 GiB", "73.20 GiB", "71.20 GiB", "839.68 MiB"))
+    placed_weights = (
+        f'  File "{PACKAGES}/accelerate/utils/modeling.py", line 311, in set_module_tensor_to_device\n    new_value = old_value.to(device)\n'
+    )
+    told("weights_to_a_device", "too-big", "less-weights", placed_weights + full("20.00 MiB", "24.00 GiB", "0 bytes", "23.90 GiB", "23.01 GiB", "121.23 MiB"))
+    detects = (
+        '  File "/home/u/detectron2/detectron2/engine/train_loop.py", line 215, in run_step\n    loss_dict = self.model(data)\n'
+        '  File "/home/u/detectron2/detectron2/layers/batch_norm.py", line 50, in forward\n    return x * scale + bias\n'
+    )
+    told("detectron2", "too-big", "shrink", detects + full("1.03 GiB", "11.17 GiB", "845.31 MiB", "10.20 GiB", "9.90 GiB", "112.00 MiB"), setting="IMS_PER_BATCH")
     told("sentences", "too-big", "shrink", "Fine-tuning with sentence-transformers, batch size 16:\nCUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 6.06 GiB already allocated; 0 bytes free; 6.38 GiB reserved in total by PyTorch)", setting="max_seq_length")
 
 
 def of_posts():
     """All of them."""
-    for group in (wordings, words_alone, other_failures, commands, placed, works):
+    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works):
         group()

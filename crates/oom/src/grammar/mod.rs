@@ -15,8 +15,8 @@ mod words;
 
 pub(crate) use words::TRIGGERS;
 use words::{
-    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, NEAR_HEDGES, OF_GPU, OPEN, OTHER_REASONS,
-    OTHER_THINGS, PLACES, RECOVERIES, REQUESTS, SENTENCES, SET_UP, SOURCE, UNITS, WANTED,
+    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, HOST_RAM, MEMORY, NEAR_HEDGES, OF_GPU, OPEN,
+    OTHER_REASONS, OTHER_THINGS, PLACES, RECOVERIES, REQUESTS, SEEN, SENTENCES, SET_UP, SOURCE, UNITS, WANTED,
 };
 
 use crate::known::{Row, Value, Values, row, text_of};
@@ -27,7 +27,7 @@ const LINE_BYTES: usize = 4096;
 /// A lack and its memory, or a failure and its request, have no more words between them.
 const APART: usize = 6;
 /// What is said so many words before a failure may be about something else.
-const NEAR_WORDS: usize = 12;
+const NEAR_WORDS: usize = 8;
 /// A whole number without a unit is a size from here on.
 const LEAST_SIZE: u64 = 1 << 16;
 
@@ -159,6 +159,7 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         let named: Vec<&str> = lower.split(' ').filter(|word| !word.starts_with("--")).collect();
         let named = named.join(" ");
         let place = PLACES.iter().find(|(words, _)| names(&named, words)).map_or(Place::Unknown, |(_, place)| *place);
+        let place = if place == Place::Device && is_of_host(&lower) { Place::Host } else { place };
         let mut all = sizes(&lower);
         let first = all.next();
         let second = all.next();
@@ -196,14 +197,34 @@ fn clauses(line: &str) -> Vec<Vec<&str>> {
     let is_end = |at: usize| {
         matches!(bytes[at], b'.' | b';' | b'!' | b'?') && bytes.get(at + 1).is_none_or(u8::is_ascii_whitespace)
     };
-    let ends = (0..bytes.len()).filter(|&at| is_end(at)).chain([bytes.len()]);
+    // Behind its name an error's message is a sentence of its own, where somebody has seen it.
+    let is_message = |at: usize| bytes[at] == b':' && line[..at].ends_with("error") && says_seen(&line[..at]);
+    let ends = (0..bytes.len()).filter(|&at| is_end(at) || is_message(at)).chain([bytes.len()]);
     let mut begin = 0;
     let sentences = ends.map(|end| &line[std::mem::replace(&mut begin, (end + 1).min(bytes.len()))..end]);
     let words = |sentence| -> Vec<&str> {
         let is_of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '\'' | '-');
-        str::split(sentence, |letter| !is_of_word(letter)).filter(|word| !word.is_empty()).collect()
+        let words = str::split(sentence, |letter| !is_of_word(letter));
+        // Of a quotation.
+        words.map(|word| word.trim_matches('\'')).filter(|word| !word.is_empty()).collect()
     };
     sentences.map(words).filter(|words| !words.is_empty()).collect()
+}
+
+/// Whether the last words tell that something was seen: `I am seeing RuntimeError`.
+fn says_seen(before: &str) -> bool {
+    let words: Vec<&str> =
+        before.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words[words.len().saturating_sub(APART)..].iter().any(|word| SEEN.contains(word))
+}
+
+/// Whether the words nearest before a failure name the host's memory: `on 8 GPUs the system RAM grows, and it runs out of memory`.
+fn is_of_host(line: &str) -> bool {
+    let Some(at) = ["out of memory", "out-of-memory", "oom"].iter().filter_map(|words| line.rfind(words)).max() else {
+        return false;
+    };
+    let last = |words: &[&str]| words.iter().filter_map(|words| line[..at].rfind(words)).max();
+    last(&HOST_RAM).is_some_and(|host| Some(host) > last(&["gpu", "vram", "cuda", "device"]))
 }
 
 /// Whether the words before a failure take it back.
@@ -547,6 +568,11 @@ mod tests {
             Some((Place::Device, Some(10_485_760)))
         );
         assert_eq!(failed("BACKEND REPORTED:  vkAllocateMemory failed -2"), Some((Place::Device, None)));
+        assert_eq!(
+            failed("On 4 GPUs with 24 GB each the host RAM grows until it ends with out of memory"),
+            Some((Place::Host, None))
+        );
+        assert_eq!(failed("RAM is fine, but on the GPU I get out of memory"), Some((Place::Device, None)));
         assert_eq!(failed("System is out of GPU and shared host memory"), Some((Place::Device, None)));
         assert_eq!(failed("RangeError: Array buffer allocation failed"), Some((Place::Host, None)));
         assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
@@ -607,7 +633,10 @@ mod tests {
     #[test]
     fn what_only_speaks_of_a_failure_is_none() {
         for line in [
+            "How can I fix this CUDA out of memory?",
+            "a simple test of out of memory",
             "If you run out of memory, lower the batch size",
+            "When you get RuntimeError, and to avoid RuntimeError: CUDA out of memory, use less",
             "consider decreasing it to avoid out of memory",
             "except torch.cuda.OutOfMemoryError:",
             "INFO: memory limit of the pool is 4 GiB, allocation of 3 buffers",

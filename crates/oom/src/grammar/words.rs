@@ -552,3 +552,23 @@ pub(super) const BACKENDS: [(&str, &str, &str); 41] = [
 
 /// Vulkan runs on GPUs of every maker.
 const NVIDIA_OR_ANOTHER: &str = "nvidia-smi, rocm-smi --showpids, or xpu-smi ps, by the GPU's maker";
+
+/// Words of somebody who has seen an error.
+pub(super) const SEEN: [&str; 12] = [
+    "seeing",
+    "see",
+    "get",
+    "gets",
+    "got",
+    "getting",
+    "gives",
+    "receive",
+    "received",
+    "encounter",
+    "encountered",
+    "shows",
+];
+
+/// The host's memory as people call it beside a GPU's.
+pub(super) const HOST_RAM: [&str; 8] =
+    ["system ram", "host ram", "cpu ram", "ram usage", "system memory", "host memory", "cpu memory", "main memory"];

@@ -91,7 +91,8 @@ const WORDS: [(Says, &[&str]); 8] = [
             "tensor parallel",
             "tensor_parallel",
             "tensor-parallel",
-            "shard",
+            "sharded",
+            "full_shard",
             "galore",
             "badam",
         ],
@@ -401,6 +402,8 @@ mod tests {
         let seen = |text: &str| read(text).1;
         assert!(seen("During Inference it fails").infers && !seen("from_pretrained(path)").trains);
         assert!(seen("Full Fine-tuning").trains && seen("QLoRA").trains_part);
+        assert!(!seen("Loading checkpoint shards: 100%").trains_part && !seen("wslog.txt is in place").is_wsl);
+        assert!(!seen("words/Adam/beta1_power").initializes);
         assert!(!seen("the kernel was killed").has_other_kernel && seen("Two kernels are running").has_other_kernel);
         assert!(!seen("the last GPU of the list").fills_one_gpu && !seen("the NCCL watchdog started").has_timed_out);
     }

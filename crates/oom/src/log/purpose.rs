@@ -88,6 +88,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "load_checkpoint",
             "create_weights",
             "caching_allocator_warmup",
+            "set_module_tensor_to_device",
             // A trainer is made: no batch is there yet.
             "Trainer(",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
@@ -136,6 +137,15 @@ pub(super) fn purpose(names: &str) -> Option<Purpose> {
 /// Whether a frame is of an optimizer's own code: a step may call a closure with a whole forward pass.
 pub(super) fn optimizes(frame: &TracebackFrame) -> bool {
     OPTIMIZERS.iter().any(|words| [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains(words)))
+}
+
+/// Whether the last lines restore an optimizer's state, which is no weight.
+pub(super) fn restores_optimizer(frames: &[TracebackFrame]) -> bool {
+    let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
+    last.iter().any(|frame| {
+        let is_of_torch = frame.file.contains("/torch/optim/") || frame.file.contains("\\torch\\optim\\");
+        frame.function == "load_state_dict" && is_of_torch || frame.source.contains("optimizer.load_state_dict(")
+    })
 }
 
 /// Whether one of the last lines copies to the host without waiting: that line or the one that calls it names the device.

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::purpose::{
     LOGITS, Purpose, allocates, collects, copies_to_host, evaluates, has_vocabulary, moves_module, optimizes, purpose,
-    restores_to_gpu,
+    restores_optimizer, restores_to_gpu,
 };
 use crate::known::text_of;
 
@@ -503,7 +503,7 @@ impl TraceReader {
         let grows = || frames.iter().rev().take(LAST_FRAMES).any(|frame| names(frame) == Some(Purpose::Grow));
         let purpose = match &innermost {
             Some(_) if grows() => Some(Purpose::Grow),
-            Some(innermost) if optimizes(innermost) => Some(Purpose::Optimize),
+            Some(innermost) if optimizes(innermost) || restores_optimizer(frames) => Some(Purpose::Optimize),
             _ => {
                 let mut purposes = frames.iter().rev().filter_map(names);
                 let first = purposes.next();
