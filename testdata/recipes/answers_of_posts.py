@@ -129,6 +129,8 @@ def placed():
         'In inference: "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 288.00 MiB." All weights seem to be on the last gpu, and the others are '
         "nearly empty."
     )
+    told("loaded_onto_one_gpu", "unknown", "balance-gpus", "The model is loaded onto one single GPU of the four: CUDA out of memory. Tried to allocate 140.00 MiB. GPU")
+    told("worker_in_a_container", "host-memory", "more-shared-memory", "In a docker container the training ends with `RuntimeError: DataLoader worker (pid(s) 31) exited unexpectedly`")
     told("all_on_the_last_gpu", "unknown", "balance-gpus", last, absent="optimizer")
     kernels = (
         "With two notebooks open that both use cudf, the second one fails:\n"
@@ -178,6 +180,16 @@ def works():
         f'  File "{PACKAGES}/torch/optim/optimizer.py", line 379, in load_state_dict\n    state_dict = deepcopy(state_dict)\n'
         '  File "/opt/env/lib/python3.10/copy.py", line 146, in deepcopy\n    y = copier(x, memo)\n'
     )
+    saves = (
+        '[rank3]:   File "/srv/train/save.py", line 109, in save_all\n[rank3]:     state = model.state_dict()\n'
+        f'[rank3]:   File "{PACKAGES}/torch/distributed/fsdp/_state_dict_utils.py", line 303, in _full_pre_state_dict_hook\n'
+        "[rank3]:     _common_unshard_pre_state_dict_hook(\n[rank3]: torch.OutOfMemoryError: CUDA out of memory.\n"
+    )
+    told("saves_without_numbers", "unknown", "offload-state", saves)
+    whole = full("26.08 GiB", "31.75 GiB", "4.77 GiB", "26.90 GiB", "26.14 GiB", "10.24 MiB")
+    told("copy_of_all_parameters", "too-big", "shard-state", f"Tuning some-7B on V100s with 32G:\n{whole}", says="7.0 billion")
+    told("gaudi_workspace", "too-big", "shrink", "RuntimeError: FATAL ERROR :: MODULE:SYNHELPER workspace Allocation of size ::14493510400 failed!", raw=14493510400)
+    told("killed_in_from_pretrained", "host-memory", "load-in-parts", 'I run\nDiffusionPipeline.from_pretrained("some/model")\nand it only prints "Killed".')
     told("state_of_an_optimizer", "too-big", "smaller-optimizer", state + full("9.10 GiB", "79.35 GiB", "5.10 GiB", "73.20 GiB", "71.20 GiB", "839.68 MiB"))
     placed_weights = (
         f'  File "{PACKAGES}/accelerate/utils/modeling.py", line 311, in set_module_tensor_to_device\n    new_value = old_value.to(device)\n'

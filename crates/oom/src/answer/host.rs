@@ -20,7 +20,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             "Segmentationfault" | "Segmentationfault." | "Aborted." | "Aborted" => crashed(event),
             _ => killed_worker(event),
         },
-        "worker-exited" => killed_worker(event),
+        "worker-exited" => exited_worker(event, found),
         "worker-died" => died_worker(event),
         "shm" | "shm-nccl" => shared_of_log(event, found),
         "bus-error" => bus_error(event),
@@ -118,6 +118,19 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
     };
     (because(Cause::HostMemory, text), steps)
+}
+
+/// The same, where it may have been in a container, whose shared memory is small.
+fn exited_worker(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let (mut diagnosis, mut steps) = killed_worker(event);
+    if found.surroundings.is_contained && event.origin == "torch" {
+        diagnosis
+            .text
+            .push_str(", or because the container's shared memory (/dev/shm, 64 MiB unless it is set) was full");
+        let (_, shared) = shared(event);
+        steps.splice(0..0, shared.into_iter().take(1));
+    }
+    (diagnosis, steps)
 }
 
 /// Its own text says why, where no error stands before.

@@ -2,6 +2,7 @@
 
 use highwater_units::size;
 
+use super::added::state_on_host;
 use super::engines::{CAPTURE, end_others};
 use super::flags::{after_start, while_loading};
 use super::{because, frameworks, general, llama, not_memory, vllm};
@@ -429,7 +430,8 @@ pub(super) fn bare(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         "include the whole line: the numbers in it show the cause",
         "they are the requested, free and reserved memory",
     );
-    (because(cause, text), vec![shrink, whole])
+    let gathers = event.asked.gathers_state().then(state_on_host);
+    (because(cause, text), gathers.into_iter().chain([shrink, whole]).collect())
 }
 
 /// Only training searches for a batch that fits.

@@ -288,7 +288,7 @@ fn kernel_image(event: &Event) -> (Diagnosis, Vec<Step>) {
 fn old_driver(event: &Event) -> (Diagnosis, Vec<Step>) {
     let version = event.number("version").filter(|&version| version >= 1000);
     let version =
-        version.map_or_else(String::new, |version| format!(", for CUDA {}.{}", version / 1000, version % 1000 / 10));
+        version.map_or_else(String::new, |version| format!(" (for CUDA {}.{})", version / 1000, version % 1000 / 10));
     let text = format!(
         "the NVIDIA driver{version} is older than the CUDA that torch was built with, so torch cannot use the GPU; memory did not run out"
     );

@@ -10,6 +10,8 @@ use crate::situation::Situation;
 
 /// Bytes of training for each parameter: weights and gradients, and the two averages of Adam, all in 32 bits.
 const TRAINED_BYTES: u64 = 16;
+/// A model's name rounds its size: it is off by this part at most.
+const COPY_ERROR: u64 = 16;
 /// Most GPUs have no more.
 const USUAL_GPU_BYTES: u64 = 80 << 30;
 
@@ -74,7 +76,8 @@ fn of_command(steps: &mut [Step], found: &Found) {
     let recomputes = ["gradient_checkpointing", "use_gradient_checkpointing", "activation_checkpointing"];
     let mut parts: Vec<String> = Vec::new();
     let mut title: Vec<&str> = Vec::new();
-    if (of_transformers || of_diffusers) && !recomputes.iter().any(|name| command.is_on(name)) {
+    let recomputes_now = (of_transformers || of_diffusers) && !recomputes.iter().any(|name| command.is_on(name));
+    if recomputes_now {
         parts.push(format!("--gradient_checkpointing{}", if of_transformers { " True" } else { "" }));
         title.push("recompute activations, which the command does not do yet");
     }
@@ -95,10 +98,8 @@ fn of_command(steps: &mut [Step], found: &Found) {
         return;
     }
     step.title = title.join("; ");
-    step.detail = format!(
-        "{}; activations grow with the batch and its inputs, and recomputing them costs about 33 % more compute",
-        step.detail
-    );
+    let cost = if recomputes_now { ", and recomputing them costs about 33 % more compute" } else { "" };
+    step.detail = format!("{}; activations grow with the batch and its inputs{cost}", step.detail);
     step.change = Some(change);
 }
 
@@ -130,10 +131,10 @@ fn all_parameters(answer: &mut Answer, found: &Found) {
     let is_trainer = asked.is_some_and(|asked| asked.side == Some(Side::Trainer) || asked.is_backward());
     let is_training = is_trainer || surroundings.is_training() == Some(true);
     let is_of_step = matches!(situation.purpose, None | Some(Purpose::Optimize));
-    let Some(parameters) = surroundings.parameters.filter(|_| is_training && is_of_step && !surroundings.trains_part)
-    else {
+    let Some(parameters) = surroundings.parameters.filter(|_| is_of_step && !surroundings.trains_part) else { return };
+    if !is_training && !is_of_all(situation, parameters) {
         return;
-    };
+    }
     let needed = parameters.saturating_mul(TRAINED_BYTES);
     if needed <= situation.capacity_bytes.unwrap_or(USUAL_GPU_BYTES)
         || answer.steps.iter().any(|step| step.id == "shard-state")
@@ -165,6 +166,15 @@ fn all_parameters(answer: &mut Answer, found: &Found) {
         0,
         step.with("peft, ZeRO-3 or FSDP with FULL_SHARD, optimizer and parameters on the CPU; optim=\"adamw_8bit\""),
     );
+}
+
+/// Whether the request has 2 or 4 bytes for each parameter: one more copy of all of them.
+fn is_of_all(situation: &Situation, parameters: u64) -> bool {
+    let is_near = |bytes: u64| {
+        let all = parameters.saturating_mul(bytes);
+        situation.tried_bytes.is_some_and(|tried| tried.abs_diff(all) <= all / COPY_ERROR)
+    };
+    is_near(2) || is_near(4)
 }
 
 /// `7.0 billion`.

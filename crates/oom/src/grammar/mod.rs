@@ -215,7 +215,8 @@ fn clauses(line: &str) -> Vec<Vec<&str>> {
 fn says_seen(before: &str) -> bool {
     let words: Vec<&str> =
         before.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    words[words.len().saturating_sub(APART)..].iter().any(|word| SEEN.contains(word))
+    let last = &words[words.len().saturating_sub(APART)..];
+    last.iter().any(|word| SEEN.contains(word)) && !is_hedged(last)
 }
 
 /// Whether the words nearest before a failure name the host's memory: `on 8 GPUs the system RAM grows, and it runs out of memory`.
@@ -569,7 +570,7 @@ mod tests {
         );
         assert_eq!(failed("BACKEND REPORTED:  vkAllocateMemory failed -2"), Some((Place::Device, None)));
         assert_eq!(
-            failed("On 4 GPUs with 24 GB each the host RAM grows until it ends with out of memory"),
+            failed("On 4 GPUs with 24 GB each the host RAM grows, and it ends with out of memory"),
             Some((Place::Host, None))
         );
         assert_eq!(failed("RAM is fine, but on the GPU I get out of memory"), Some((Place::Device, None)));

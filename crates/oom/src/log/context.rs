@@ -118,7 +118,8 @@ const WITHOUT_GPU: [&str; 2] = ["was compiled without GPU support", "not compile
 /// Diffusers' offload of whole parts.
 const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
 /// How programs say that they begin to load a model.
-const LOADING: [&str; 4] = ["oading the model", "oading model", "oading checkpoint", "oading weights"];
+const LOADING: [&str; 5] =
+    ["oading the model", "oading model", "oading checkpoint", "oading weights", ".from_pretrained("];
 /// How XLA lists a buffer, and the types with their bytes.
 const BUFFERS: [&str; 6] = ["Shape: f32[", "Shape: bf16[", "Shape: f16[", "Shape: s32[", "Shape: u8[", "Shape: f64["];
 const BUFFER_BYTES: [u64; 6] = [4, 2, 2, 4, 1, 8];

@@ -128,6 +128,8 @@ pub struct Surroundings {
     pub is_wsl: bool,
     /// It speaks of a collective of NCCL that has timed out.
     pub has_timed_out: bool,
+    /// It speaks of a container.
+    pub is_contained: bool,
     /// It has the name of `TensorFlow`'s operation that makes a variable.
     pub initializes: bool,
     /// The parameters of the model, by its name.

@@ -29,10 +29,11 @@ enum Says {
     Wsl,
     TimedOut,
     Initializes,
+    Contained,
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 8] = [
+const WORDS: [(Says, &[&str]); 9] = [
     (
         Says::Trains,
         &[
@@ -120,6 +121,12 @@ const WORDS: [(Says, &[&str]); 8] = [
             "on the last gpu",
             "the last gpu ran",
             "only on gpu 0",
+            "onto one single gpu",
+            "loaded on one gpu",
+            "loaded onto one gpu",
+            "only on one gpu",
+            "uses only one gpu",
+            "only uses one gpu",
             "only gpu 0",
             "only uses gpu 0",
             "only the first gpu",
@@ -136,6 +143,7 @@ const WORDS: [(Says, &[&str]); 8] = [
     (Says::Wsl, &["wsl2", "wsl 2", "in wsl", "on wsl", "under wsl", "standard-wsl"]),
     (Says::TimedOut, &["nccl timeout", "nccl time out", "nccl timed out", "collective operation timeout"]),
     (Says::Initializes, &["/initializer/", "/initial_value"]),
+    (Says::Contained, &["docker", " container", "kubernetes"]),
 ];
 
 static AUTOMATON: LazyLock<Option<(AhoCorasick, Vec<Says>)>> = LazyLock::new(|| {
@@ -298,6 +306,7 @@ impl ProseReader {
                     Some(Says::Wsl) => seen.is_wsl = true,
                     Some(Says::TimedOut) => seen.has_timed_out = true,
                     Some(Says::Initializes) => seen.initializes = true,
+                    Some(Says::Contained) => seen.is_contained = true,
                     None => {}
                 }
             }
@@ -405,6 +414,8 @@ mod tests {
         assert!(!seen("Loading checkpoint shards: 100%").trains_part && !seen("wslog.txt is in place").is_wsl);
         assert!(!seen("words/Adam/beta1_power").initializes);
         assert!(!seen("the kernel was killed").has_other_kernel && seen("Two kernels are running").has_other_kernel);
+        assert!(seen("it is loaded onto one GPU").fills_one_gpu && !seen("I have only one GPU").fills_one_gpu);
+        assert!(seen("in a Docker image").is_contained && !seen("the doc is kernel.md").is_contained);
         assert!(!seen("the last GPU of the list").fills_one_gpu && !seen("the NCCL watchdog started").has_timed_out);
     }
 }
