@@ -194,4 +194,8 @@ TEXTS = [
     "my 24 GB card fills up at step 3",
     "FAILED tests/test_memory.py::test_the_limit_is_kept - AssertionError: expected OutOfMemoryError",
     "ERROR tests/test_handlers.py - ImportError: cannot import name 'OutOfMemoryHandler'",
+    "step 12 metrics: {'loss': 0.31, 'nan_count': 0}\nval: loss: 0.42, nan: 0",
+    "I have only one GPU with 24 GB of VRAM: how can I fix CUDA out of memory before it comes?",
+    "state of the player: \"killed\", 3 of 5 are left",
+    "[WARNING] kernels for sm_120 are built at the first run; a kernel image is available for sm_90",
 ]

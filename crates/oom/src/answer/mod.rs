@@ -152,7 +152,8 @@ fn of_log(found: &Found) -> Option<Answer> {
     }
     // A signal comes at any line.
     let is_signal = ["worker-killed", "worker-exited", "worker-died", "oom-kill", "limit-kill", "sigkill", "bus-error"];
-    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && !is_signal.contains(&event.id) {
+    let has_requested = diagnosis.cause != Cause::NotMemory && !is_signal.contains(&event.id);
+    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && has_requested {
         diagnosis.notes.extend(asked(&event.asked));
     }
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })

@@ -295,7 +295,7 @@ fn old_driver(event: &Event) -> (Diagnosis, Vec<Step>) {
     let newer = Step::new(
         "newer-driver",
         "install a newer driver, or a build of torch for the CUDA that this driver supports",
-        "nvidia-smi prints that CUDA in its first line",
+        "the first line of nvidia-smi names that CUDA",
     )
     .with("nvidia-smi; python -c \"import torch; print(torch.version.cuda)\"");
     (because(Cause::NotMemory, text), vec![newer])

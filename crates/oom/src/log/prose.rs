@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
+use rustc_hash::FxHashSet;
 
 use super::Surroundings;
 use crate::known::text_of;
@@ -179,6 +180,9 @@ const PROGRAMS: [&str; 22] = [
 ];
 const PROGRAM_ENDS: [&str; 3] = [".py", ".sh", ".exe"];
 
+/// How Python prints a command that has failed.
+const FAILED_COMMAND: &str = "Command '['";
+
 /// Settings of files and of objects that are flags by themselves.
 const SWITCHES: [&str; 3] = ["gradient_checkpointing", "activation_checkpointing", "use_gradient_checkpointing"];
 
@@ -204,10 +208,14 @@ pub struct Command {
     pub is_shown: bool,
 }
 
-/// Whether two names of flags are the same: `-` and `_` are.
+/// A name without dashes before it, in lower case: `-` and `_` are the same.
+fn normal(name: &str) -> String {
+    name.trim_start_matches('-').replace('-', "_").to_lowercase()
+}
+
+/// Whether two names of flags are the same.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
-    let letters = |name: &str| -> String { name.trim_start_matches('-').replace('-', "_").to_lowercase() };
-    letters(one) == letters(other)
+    normal(one) == normal(other)
 }
 
 impl Command {
@@ -230,13 +238,14 @@ impl Command {
         })
     }
 
-    fn add(&mut self, name: &str, value: Option<&str>, is_set: bool, has_equals: bool) {
+    fn add(&mut self, known: &mut FxHashSet<String>, name: &str, value: Option<&str>, is_set: bool, has_equals: bool) {
         let name = name.trim_matches('-');
         if name.len() < 2 || name.len() > FLAG_BYTES || !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
             return;
         }
-        let is_known = |flag: &Flag| is_same(&flag.name, name) && (flag.is_set || !is_set);
-        if self.flags.len() < MAX_FLAGS && !self.flags.iter().any(is_known) {
+        // Looked up rather than compared with each: a hostile text repeats them.
+        let mut is_new = || known.len() < MAX_FLAGS && known.insert(format!("{}{}", u8::from(is_set), normal(name)));
+        if is_new() {
             let value = value.map(|value| value.trim_matches(['"', '\'', '\\', ',', '`']).to_owned());
             let value = value.filter(|value| !value.is_empty() && value.len() <= FLAG_BYTES);
             self.flags.push(Flag { name: name.to_owned(), value, is_set, has_equals });
@@ -244,7 +253,7 @@ impl Command {
     }
 
     /// Reads a line; `goes_on` says whether the line before was of a command that goes on. Gives whether this one goes on.
-    fn read(&mut self, line: &str, goes_on: bool) -> bool {
+    fn read(&mut self, line: &str, goes_on: bool, known: &mut FxHashSet<String>) -> bool {
         let line = line.trim().trim_start_matches(['$', '>', '+', '!', '`', '#', '%']).trim_start();
         let is_flag =
             |word: &str| word.starts_with("--") && word[2..].starts_with(|letter: char| letter.is_ascii_alphabetic());
@@ -265,7 +274,7 @@ impl Command {
                 && head.iter().any(|word| is_program(word))
                 || words.first().is_some_and(|word| is_flag(word))
         };
-        let is_of_command = goes_on || begins();
+        let is_of_command = goes_on || line.contains(FAILED_COMMAND) || begins();
         let mut words = words.into_iter().peekable();
         while let Some(word) = words.next() {
             let bare = word.trim_matches(['`', '"', '\'', '(', ')', ',', '.', ';', ':']);
@@ -273,11 +282,11 @@ impl Command {
                 continue;
             }
             if let Some((name, value)) = bare.split_once('=') {
-                self.add(name, Some(value), is_of_command, true);
+                self.add(known, name, Some(value), is_of_command, true);
             } else {
                 let is_value = |next: &&&str| !next.starts_with('-') && **next != "\\" && !next.starts_with('`');
                 let value = words.peek().filter(|next| is_of_command && is_value(next)).copied();
-                self.add(bare, value, is_of_command, false);
+                self.add(known, bare, value, is_of_command, false);
             }
             self.is_shown |= is_of_command;
         }
@@ -289,6 +298,8 @@ impl Command {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProseReader {
     goes_on: bool,
+    /// The flags that were read.
+    known: FxHashSet<String>,
 }
 
 impl ProseReader {
@@ -315,8 +326,8 @@ impl ProseReader {
         let has_flags = memchr::memmem::find(line, b"--").is_some();
         let goes_on = std::mem::take(&mut self.goes_on);
         let ends_open = line.trim_ascii_end().ends_with(b"\\");
-        if has_flags || ends_open {
-            self.goes_on = command.read(&text_of(line), goes_on);
+        if (has_flags || ends_open) && self.known.len() < MAX_FLAGS {
+            self.goes_on = command.read(&text_of(line), goes_on, &mut self.known);
         }
         for name in SWITCHES {
             if let Some(at) = memchr::memmem::find(line, name.as_bytes()) {
@@ -324,7 +335,7 @@ impl ProseReader {
                     line[at + name.len()..].iter().copied().filter(|byte| !b" \"'".contains(byte)).take(5).collect();
                 let is_on = [&b":true"[..], b"=true", b":True", b"=True"].iter().any(|on| after.starts_with(on));
                 if is_on {
-                    command.add(name, None, true, false);
+                    command.add(&mut self.known, name, None, true, false);
                 }
             }
         }
@@ -381,6 +392,10 @@ mod tests {
         assert!(command.is_on("use_8bit_adam"));
         assert_eq!(command.set("train_batch_size").and_then(|flag| flag.value.as_deref()), Some("4"));
         assert_eq!(command.set("lr").and_then(|flag| flag.value.as_deref()), Some("1e-4"));
+        let (command, _) = read(
+            "CalledProcessError: Command '['python3', 'train.py', '--lr=5e-05', '--gradient_checkpointing']' returned",
+        );
+        assert!(command.is_on("gradient_checkpointing") && command.is_shown);
         let (command, _) =
             read("gradient_checkpointing: true\nPlease try to increase --mem-fraction-static.\n--x_off False");
         assert!(
@@ -388,6 +403,12 @@ mod tests {
                 && command.set("mem_fraction_static").is_none()
                 && !command.is_on("x_off")
         );
+    }
+
+    #[test]
+    fn no_more_flags_are_kept_than_a_command_has() {
+        let lines: String = (0..2_000).map(|number| format!("--flag{number} 1 --flag{number} 2\n")).collect();
+        assert_eq!(read(&lines).0.flags.len(), MAX_FLAGS);
     }
 
     #[test]
