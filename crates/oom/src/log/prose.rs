@@ -277,7 +277,7 @@ impl Command {
         let is_of_command = goes_on || line.contains(FAILED_COMMAND) || begins();
         let mut words = words.into_iter().peekable();
         while let Some(word) = words.next() {
-            let bare = word.trim_matches(['`', '"', '\'', '(', ')', ',', '.', ';', ':']);
+            let bare = word.trim_matches(['`', '"', '\'', '(', ')', '[', ']', ',', '.', ';', ':']);
             if !is_flag(bare) {
                 continue;
             }
@@ -407,8 +407,8 @@ mod tests {
 
     #[test]
     fn no_more_flags_are_kept_than_a_command_has() {
-        let lines: String = (0..2_000).map(|number| format!("--flag{number} 1 --flag{number} 2\n")).collect();
-        assert_eq!(read(&lines).0.flags.len(), MAX_FLAGS);
+        let lines: Vec<String> = (0..2_000).map(|number| format!("--flag{number} 1 --flag{number} 2")).collect();
+        assert_eq!(read(&lines.join("\n")).0.flags.len(), MAX_FLAGS);
     }
 
     #[test]
