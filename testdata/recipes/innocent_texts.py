@@ -63,7 +63,6 @@ TEXTS = [
     "slurmstepd: error: *** JOB 123456 ON node01 CANCELLED AT 2026-02-01T10:00:00 DUE TO TIME LIMIT ***",
     "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed. torchvision 0.18.0 requires torch==2.3.0, but you have torch 2.4.0 which is incompatible.",
     "CUDA driver version is insufficient for CUDA runtime version",
-    "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.",
     "Segmentation fault (core dumped)",
     "ggml_cuda_host_malloc: failed to allocate 2.34 MiB of pinned memory: no CUDA-capable device is detected",
     "max_total_tokens=131072 is larger than the profiled value 90211. Use the profiled value instead.",
@@ -195,4 +194,8 @@ TEXTS = [
     "my 24 GB card fills up at step 3",
     "FAILED tests/test_memory.py::test_the_limit_is_kept - AssertionError: expected OutOfMemoryError",
     "ERROR tests/test_handlers.py - ImportError: cannot import name 'OutOfMemoryHandler'",
+    "step 12 metrics: {'loss': 0.31, 'nan_count': 0}\nval: loss: 0.42, nan: 0",
+    "I have only one GPU with 24 GB of VRAM: how can I fix CUDA out of memory before it comes?",
+    "state of the player: \"killed\", 3 of 5 are left",
+    "[WARNING] kernels for sm_120 are built at the first run; a kernel image is available for sm_90",
 ]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from answers_of_families import of_families
 from answers_of_logs import ANSWERS, of_logs
+from answers_of_posts import of_posts
 from answers_of_programs import of_programs
 from innocent_texts import TEXTS
 from message_amounts import GIB, MIB, UNITS, printed, size
@@ -415,6 +416,7 @@ def main():
     of_logs()
     of_programs()
     of_families()
+    of_posts()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)

@@ -10,7 +10,7 @@ use super::steps::Step;
 pub(super) const WITHOUT_NUMBERS: &str = "the error has no numbers, so it does not show by how much";
 
 /// The step that reduces the need for memory, by the work that the program was doing.
-pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
+pub(super) fn less(purpose: Option<Purpose>, is_training: Option<bool>, detail: String) -> Step {
     let step = |id, title: &str| Step::new(id, title, detail);
     match purpose {
         Some(Purpose::Load) => step(
@@ -39,7 +39,8 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
             "evaluate-in-parts",
             "evaluate without gradients, in smaller batches, and keep results as numbers or on the host",
         )
-        .with("with torch.no_grad(): (own loops), per_device_eval_batch_size=1, eval_accumulation_steps=1, preprocess_logits_for_metrics (transformers)"),
+        .with("with torch.no_grad(): (own loops), per_device_eval_batch_size=1, eval_accumulation_steps=1, preprocess_logits_for_metrics, \
+             predict_with_generate=True (transformers)"),
         Some(Purpose::Calibrate) => step(
             "fewer-samples",
             "calibrate with fewer or shorter samples, and keep the values between the layers on the CPU",
@@ -67,8 +68,20 @@ pub(super) fn less(purpose: Option<Purpose>, detail: String) -> Step {
         .with("outputs.append(out.detach().cpu()); deque(maxlen=...)"),
         Some(Purpose::Gather) | None => step(
             "shrink",
-            "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
-             bfloat16, a sharded or 8-bit optimizer",
+            match is_training {
+                Some(true) => {
+                    "reduce the memory needed at once: a smaller batch or shorter sequences, activation checkpointing, \
+                     bfloat16, a sharded or 8-bit optimizer"
+                }
+                Some(false) => {
+                    "reduce the memory needed at once: a smaller batch, a smaller or shorter input, or parts of it one after another (tiles, \
+                     windows, chunks), without gradients, in 16 bits"
+                }
+                None => {
+                    "reduce the memory needed at once: a smaller batch, shorter sequences or smaller inputs; in training, also activation \
+                     checkpointing, bfloat16, a sharded or 8-bit optimizer"
+                }
+            },
         ),
     }
 }

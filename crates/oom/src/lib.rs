@@ -31,8 +31,8 @@ pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
 pub use less::missing;
 pub use log::{
-    AskedAt, Compiled, Dimensions, Event, Figure, Found, Group, Growth, LogReader, MemorySummary, Mention, Purpose,
-    Side, Surroundings, TracebackFrame,
+    AskedAt, Command, Compiled, Dimensions, Event, Figure, Flag, Found, Group, Growth, LogReader, MemorySummary,
+    Mention, Purpose, Side, Surroundings, TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
 pub use options::Named;

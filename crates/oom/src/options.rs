@@ -8,6 +8,9 @@ use super::steps::Step;
 /// The table.
 const TABLE: &str = include_str!("options.txt");
 
+/// What stands between a setting and the same for older releases.
+const OLDER: &str = " :: ";
+
 /// The rows of the table, in its order: the earlier one counts.
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| read(TABLE));
 
@@ -27,6 +30,8 @@ struct ProgramOption {
     title: &'static str,
     /// The flag or setting; empty where it is done by hand.
     setting: &'static str,
+    /// The title and the setting of older releases.
+    older: Option<(&'static str, &'static str)>,
     detail: &'static str,
 }
 
@@ -46,7 +51,12 @@ fn read(table: &'static str) -> Vec<Row> {
             } else if let (Some(works), Some(id), Some(title), Some(setting), Some(detail)) =
                 (fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
             {
-                row.options.push(ProgramOption { works, id, title, setting, detail });
+                let (title, older_title) = title.split_once(OLDER).unwrap_or((title, title));
+                let (setting, older) = match setting.split_once(OLDER) {
+                    Some((setting, older)) => (setting, Some((older_title, older))),
+                    None => (setting, None),
+                };
+                row.options.push(ProgramOption { works, id, title, setting, older, detail });
             }
         }
     }
@@ -62,6 +72,12 @@ pub(crate) fn words() -> impl Iterator<Item = &'static str> {
 pub(crate) fn named(has: impl Fn(&str) -> bool) -> Option<Named> {
     let at = ROWS.iter().position(|row| row.words.iter().any(|word| has(word)))?;
     u8::try_from(at).ok().map(Named)
+}
+
+/// The title and the names that older releases have for a setting of the table.
+pub(crate) fn older(setting: &str) -> Option<(&'static str, &'static str)> {
+    let options = ROWS.iter().flat_map(|row| &row.options);
+    options.filter(|option| option.setting == setting).find_map(|option| option.older)
 }
 
 impl Named {

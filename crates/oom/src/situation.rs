@@ -111,6 +111,8 @@ pub struct Situation {
     pub is_notebook: bool,
     /// The program, if it is one with options of its own that are known.
     pub named: Option<Named>,
+    /// Whether it trains, where the text tells.
+    pub is_training: Option<bool>,
     /// The platform is Windows.
     pub is_windows: bool,
     /// The GPU's memory by the kernel's log.
@@ -259,6 +261,7 @@ impl Situation {
                 && matches!(message.backend, None | Some("CUDA" | "HIP" | "ROCm" | "NPU")),
             is_notebook: surroundings.is_notebook,
             named: surroundings.named,
+            is_training: surroundings.is_training(),
             is_windows: surroundings.is_windows,
             vram_bytes: surroundings.vram_bytes,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,

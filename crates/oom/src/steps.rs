@@ -162,8 +162,12 @@ fn behind_what_brings_much(steps: &[Step], situation: &Situation, diagnosis: &Di
     let closes_gaps = |side: &Step| FRAGMENTATION.contains(&side.id) && is_usual_rest(situation);
     // So is a search for other holders of memory, where the program itself is too large.
     let is_loading = situation.purpose == Some(Purpose::Load);
-    let is_of_others = |side: &Step| {
-        ["free-outside", "end-process", "own-device"].contains(&side.id) || side.id == "restart-kernel" && is_loading
+    let is_of_others = |side: &Step| match side.id {
+        "free-outside" | "end-process" => true,
+        // It costs nothing, and other steps do; weights that are still to come need more than contexts release.
+        "own-device" => side.is_enough != Some(true) || is_loading,
+        "restart-kernel" => is_loading,
+        _ => false,
     };
     let is_fragmented = diagnosis.cause == Cause::Fragmentation;
     let is_side = |side: &Step| brings_little(side) || !is_fragmented && (closes_gaps(side) || is_of_others(side));
@@ -571,7 +575,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             ),
             _ => "the weights are larger than any GPU: in fewer bits they are a half or a quarter of that".to_owned(),
         };
-        return Some(less(situation.purpose, detail));
+        return Some(less(situation.purpose, situation.is_training, detail));
     }
     if situation.tried_bytes >= Some(NO_MEMORY_BYTES) {
         return Some(Step::new(
@@ -623,7 +627,7 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         );
         return Some(step);
     }
-    Some(less(situation.purpose, missing(situation)))
+    Some(less(situation.purpose, situation.is_training, missing(situation)))
 }
 
 /// Whether others have nearly the whole GPU: hardly any program is so small that it would fit beside them.

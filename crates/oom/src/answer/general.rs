@@ -3,10 +3,11 @@
 use highwater_units::size;
 
 use super::host::{less_host_memory, more_host_memory};
-use super::libraries::{asked, metal};
+use super::libraries::{asked, bare, metal};
 use super::{because, host, llama, tensorrt};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
+use crate::less::{WITHOUT_NUMBERS, less as less_of_work};
 use crate::log::{Event, Found};
 use crate::program::Program;
 use crate::steps::Step;
@@ -22,7 +23,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
     }
     Some(match (event.text("place").unwrap_or_default(), program) {
         (_, Some(Program::Compiler)) => compiler(),
-        ("pinned", _) => host::pinned(event.requested()),
+        ("pinned", _) => host::pinned_of(event.requested(), found),
+        _ if event.asked.pins_memory() => host::pinned_of(event.requested(), found),
+        ("device" | "unknown", _) if event.asked.joins_outputs() => bare(event, found),
         ("shared", _) => host::shared(event),
         ("device", Some(Program::TensorRt)) => tensorrt::of_builder(event, found),
         ("device", _) => device(event, found),
@@ -120,7 +123,11 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let steps = match less(program) {
         Some(step) if step.id == "end-process" => vec![step, smaller()],
         Some(step) => vec![step, full],
-        None => vec![smaller(), full],
+        None => {
+            let first =
+                |purpose| less_of_work(Some(purpose), found.surroundings.is_training(), WITHOUT_NUMBERS.to_owned());
+            vec![event.asked.purpose.map_or_else(smaller, first), full]
+        }
     };
     // CPU and GPU of such a board share one memory.
     let cause = if program == Some(Program::Jetson) { Cause::HostMemory } else { Cause::TooBig };

@@ -20,13 +20,13 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             "Segmentationfault" | "Segmentationfault." | "Aborted." | "Aborted" => crashed(event),
             _ => killed_worker(event),
         },
-        "worker-exited" => killed_worker(event),
+        "worker-exited" => exited_worker(event, found),
         "worker-died" => died_worker(event),
         "shm" | "shm-nccl" => shared_of_log(event, found),
         "bus-error" => bus_error(event),
         "pinned" if event.origin.starts_with("JAX") => pinned_by_jax(event.requested()),
         "pinned" if event.origin == "TensorFlow" => pinned_by_tensorflow(event.requested()),
-        "pinned" | "pinned-nccl" => pinned(event.requested()),
+        "pinned" | "pinned-nccl" => pinned_of(event.requested(), found),
         "pin-thread" => pin_thread(),
         "files" => open_files(event),
         "managed" if event.origin == "CUDA" => managed_by_cuda(),
@@ -40,7 +40,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             Some(Program::Llama | Program::Whisper) => general::of_host(event, found.surroundings.program),
             _ => allocator(event, found),
         },
-        "page-file" => page_file(event),
+        "page-file" => page_file(event, found),
         "oom-kill" | "limit-kill" | "sigkill" if found.surroundings.program == Some(Program::Compiler) => {
             general::compiler()
         }
@@ -118,6 +118,19 @@ fn killed_worker(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
     };
     (because(Cause::HostMemory, text), steps)
+}
+
+/// The same, where it may have been in a container, whose shared memory is small.
+fn exited_worker(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let (mut diagnosis, mut steps) = killed_worker(event);
+    if found.surroundings.is_contained && event.origin == "torch" {
+        diagnosis
+            .text
+            .push_str(", or because the container's shared memory (/dev/shm, 64 MiB unless it is set) was full");
+        let (_, shared) = shared(event);
+        steps.splice(0..0, shared.into_iter().take(1));
+    }
+    (diagnosis, steps)
 }
 
 /// Its own text says why, where no error stands before.
@@ -237,6 +250,35 @@ pub(super) fn pinned(requested: Option<u64>) -> (Diagnosis, Vec<Step>) {
         less_host_memory(),
     ];
     (because(Cause::HostMemory, text), steps)
+}
+
+/// The same, where the log says who pins, and on which system.
+pub(super) fn pinned_of(requested: Option<u64>, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let (mut diagnosis, mut steps) = pinned(requested);
+    let surroundings = &found.surroundings;
+    if surroundings.is_wsl {
+        diagnosis
+            .notes
+            .push("WSL lets processes lock only a part of its memory, however much of it is free".to_owned());
+        // Memory is not what lacks.
+        steps.truncate(1);
+    }
+    if surroundings.offloads_to_host
+        && let Some(first) = steps.first_mut()
+    {
+        "offload to memory that is not pinned".clone_into(&mut first.title);
+        "copies to and from the GPU are then slower".clone_into(&mut first.detail);
+        first.change = Some("\"pin_memory\": false in offload_optimizer and offload_param (DeepSpeed)".to_owned());
+    }
+    if surroundings.is_wsl {
+        let native = Step::new(
+            "other-system",
+            "give WSL more memory, or run on Linux itself",
+            "a part of WSL's memory is what can be locked",
+        );
+        steps.push(native.with("memory=48GB in .wslconfig, then wsl --shutdown"));
+    }
+    (diagnosis, steps)
 }
 
 /// The pool of `TensorFlow`, and of JAX up to 2023, for transfers.
@@ -388,13 +430,23 @@ fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Limit, text), steps)
 }
 
-fn page_file(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn page_file(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" for a request of {}", size(bytes)));
     let text = format!(
         "Windows has no memory left to commit{asked}: its paging file is too small; a commit counts in full when it is made, so this comes \
                 before the memory is in use, and each process that imports torch commits several GiB for its libraries"
     );
-    let steps = vec![larger_page_file(), less_host_memory()];
+    let mut steps = vec![larger_page_file(), less_host_memory()];
+    if event.text("library").is_some() && found.surroundings.trains {
+        // A process was importing it, and each worker of a trainer imports it again.
+        let fewer = Step::new(
+            "less-host-memory",
+            "use fewer workers: on Windows each is a new process that imports torch and commits memory for its libraries",
+            "with none the data is read in the program itself",
+        );
+        steps.truncate(1);
+        steps.insert(0, fewer.with("num_workers=0, then 1 or 2"));
+    }
     (because(Cause::HostMemory, text), steps)
 }
 

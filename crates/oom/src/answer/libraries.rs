@@ -2,6 +2,7 @@
 
 use highwater_units::size;
 
+use super::added::state_on_host;
 use super::engines::{CAPTURE, end_others};
 use super::flags::{after_start, while_loading};
 use super::{because, frameworks, general, llama, not_memory, vllm};
@@ -37,7 +38,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "kernel-tensor-memory" => tensor_memory(event),
         "level-zero" => level_zero(event, found),
         "single-allocation" => single_allocation(event),
-        "bare" => bare(event),
+        "bare" => bare(event, found),
         "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
@@ -140,7 +141,8 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         event.origin
     );
     // The GPU is full, whoever asks last: what the program needs comes before what its allocator keeps.
-    let first = event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), WITHOUT_NUMBERS.to_owned()));
+    let first =
+        event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), None, WITHOUT_NUMBERS.to_owned()));
     let mut steps = vec![
         first,
         margin("PyTorch's cached memory counts as used for the library"),
@@ -285,8 +287,11 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     ];
     if event.asked.distributes_model() {
         // No batch is there yet.
-        let first =
-            less(Some(Purpose::Load), "each rank had its copy of the model on the GPU, and no batch yet".to_owned());
+        let first = less(
+            Some(Purpose::Load),
+            None,
+            "each rank had its copy of the model on the GPU, and no batch yet".to_owned(),
+        );
         let steps = steps.into_iter().filter(|step| step.id != "shrink");
         return (because(Cause::OutsidePyTorch, text), [first].into_iter().chain(steps).collect());
     }
@@ -394,7 +399,7 @@ fn metal_buffers(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 /// PyTorch's error without its message.
-fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
+pub(super) fn bare(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if let (Some(held), Some(limit)) = (event.bytes("allocated"), event.bytes("limit")) {
         let others = event.bytes("others").map_or_else(String::new, |bytes| format!(" and Metal {} more", size(bytes)));
         let text = format!(
@@ -417,7 +422,7 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
     };
     let cause = if joins { Cause::TooBig } else { Cause::Unknown };
     let shrink = match event.asked.purpose {
-        Some(purpose) => less(Some(purpose), WITHOUT_NUMBERS.to_owned()),
+        Some(purpose) => less(Some(purpose), found.surroundings.is_training(), WITHOUT_NUMBERS.to_owned()),
         None => shrink(),
     };
     let whole = Step::new(
@@ -425,7 +430,8 @@ fn bare(event: &Event) -> (Diagnosis, Vec<Step>) {
         "include the whole line: the numbers in it show the cause",
         "they are the requested, free and reserved memory",
     );
-    (because(cause, text), vec![shrink, whole])
+    let gathers = event.asked.gathers_state().then(state_on_host);
+    (because(cause, text), gathers.into_iter().chain([shrink, whole]).collect())
 }
 
 /// Only training searches for a batch that fits.

@@ -39,6 +39,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
     let (mut diagnosis, steps) = match event.id {
         _ if has_recovered(found) => recovered(),
         "ollama-system" => system_memory(event),
+        "llama-host" if log.max_model_len.is_some() && part(&log, found) == Part::Cache => cache_of_host(event, &log),
         "llama-host" => general::of_host(event, Some(Program::Llama)),
         "ollama-layout" => layout(event, &log),
         "ollama-exited" => exited(&log),
@@ -120,6 +121,21 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         steps.swap(0, 1);
     }
     (because(Cause::TooBig, text), steps)
+}
+
+/// The KV cache of a whole context in the host's memory.
+fn cache_of_host(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+    let (mut diagnosis, _) = general::of_host(event, Some(Program::Llama));
+    if let (Some(tokens), Some(bytes)) = (log.max_model_len, event.requested()) {
+        diagnosis.text = format!(
+            "the host had no memory for the KV cache, {}: it is allocated at the start for a context of {tokens} tokens, which is the model's \
+             own where none is set",
+            size(bytes)
+        );
+    }
+    let smaller = smaller_cache_type(log, event.requested(), None);
+    let steps = [Some(shorter(log)), smaller, Some(general::smaller_model(Some(Program::Llama)))];
+    (diagnosis, steps.into_iter().flatten().collect())
 }
 
 /// A warning: the model is loaded all the same.

@@ -18,6 +18,7 @@ mod tensorflow;
 mod tensorrt;
 mod tgi;
 mod vllm;
+mod written;
 
 pub use flags::shares as printed;
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, reads_new_variable};
@@ -75,6 +76,13 @@ const ENGINES: [&str; 7] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ol
 
 /// The answer; `None` if nothing that is known was found.
 pub fn answer(found: &Found) -> Option<Answer> {
+    let mut answer = of_log(found)?;
+    written::adjust(&mut answer, found);
+    Some(answer)
+}
+
+/// The answer by the log alone.
+fn of_log(found: &Found) -> Option<Answer> {
     let mut situation = found.groups.first().map(|group| Situation::of_group(group, found.surroundings));
     if let Some(situation) = &mut situation {
         summary::complete(situation, found);
@@ -89,7 +97,7 @@ pub fn answer(found: &Found) -> Option<Answer> {
             (at, event)
         }
         (_, Some(situation)) if situation.kind == Kind::Driver && found.groups[0].asked.pins_memory() => {
-            let (diagnosis, mut steps) = host::pinned(None);
+            let (diagnosis, mut steps) = host::pinned_of(None, found);
             if found.surroundings.is_windows {
                 steps.insert(1, larger_page_file());
             }
@@ -102,6 +110,10 @@ pub fn answer(found: &Found) -> Option<Answer> {
                 steps.insert(1, restart_kernel());
             }
             diagnosis.notes.extend(asked(&found.groups[0].asked));
+            return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
+        }
+        (_, Some(situation)) if situation.kind == Kind::MoreThanOneExabyte && found.surroundings.has_timed_out => {
+            let (diagnosis, steps) = not_memory::after_timeout();
             return Some(Answer { subject: Subject::Message(0), situation: None, diagnosis, steps });
         }
         (_, Some(_)) => {
@@ -140,7 +152,8 @@ pub fn answer(found: &Found) -> Option<Answer> {
     }
     // A signal comes at any line.
     let is_signal = ["worker-killed", "worker-exited", "worker-died", "oom-kill", "limit-kill", "sigkill", "bus-error"];
-    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && !is_signal.contains(&event.id) {
+    let has_requested = diagnosis.cause != Cause::NotMemory && !is_signal.contains(&event.id);
+    if ENGINES.iter().all(|engine| !event.id.starts_with(engine)) && has_requested {
         diagnosis.notes.extend(asked(&event.asked));
     }
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
@@ -278,6 +291,7 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 0,
                 less(
                     situation.purpose,
+                    situation.is_training,
                     "all samples go through a layer at once, on one GPU, so more GPUs do not help".to_owned(),
                 ),
             );
@@ -304,7 +318,13 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if own.is_empty() {
                 steps.insert(at, in_chunks(situation.tried_bytes));
             } else {
-                steps.retain(|step| !own.contains(step));
+                // Its options for a step may be the same, with the numbers.
+                let (same, rest): (Vec<Step>, Vec<Step>) =
+                    steps.into_iter().partition(|step| own.iter().any(|own| own.title == step.title));
+                let own =
+                    own.into_iter().map(|own| same.iter().find(|step| step.title == own.title).cloned().unwrap_or(own));
+                steps = rest;
+                let at = at.min(steps.len());
                 steps.splice(at..at, own);
             }
         }
@@ -321,7 +341,10 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             // PyTorch's own allocator would have printed its numbers while a model moved to the GPU: a context alone did not fit.
             let is_of_work = |purpose| !matches!(purpose, Purpose::Gather | Purpose::Load);
             let known = !restores && situation.purpose.is_some_and(is_of_work);
-            steps.insert(if known { 0 } else { steps.len() }, less(situation.purpose, WITHOUT_NUMBERS.to_owned()));
+            steps.insert(
+                if known { 0 } else { steps.len() },
+                less(situation.purpose, situation.is_training, WITHOUT_NUMBERS.to_owned()),
+            );
             if situation.is_notebook {
                 let at = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
                 steps.insert(at, restart_kernel());
@@ -449,13 +472,14 @@ fn weight(event: &Event) -> u8 {
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" => 0,
+        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
         "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
         | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "worker-died" | "trtllm-request"
-        | "capture" | "llama-pinned" => 1,
+        | "capture" | "llama-pinned" | "assertion" | "illegal-access" | "kernel-image" | "old-driver"
+        | "cudnn-unsupported" => 1,
         _ => 2,
     }
 }

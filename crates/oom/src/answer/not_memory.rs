@@ -19,6 +19,12 @@ pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
         "mapping" => invalid_mapping(event),
         "bad-size" => bad_size(event),
         "capture" => capture(),
+        "assertion" => assertion(event),
+        "illegal-access" => illegal_access(event),
+        "kernel-image" => kernel_image(event),
+        "old-driver" => old_driver(event),
+        "loss-nan" => no_number(),
+        "cudnn-unsupported" => unsupported(),
         _ => return None,
     })
 }
@@ -205,6 +211,141 @@ fn invalid_mapping(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::NotMemory, text), vec![off, eager.with("TORCH_COMPILE_DISABLE=1")])
 }
 
+/// How to find the operation that failed.
+fn find_kernel() -> Step {
+    Step::new(
+        "find-kernel",
+        "find the operation that failed first: run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
+        "kernels run later than the calls that start them, so the traceback may show another line",
+    )
+    .with("CUDA_LAUNCH_BLOCKING=1 python train.py")
+}
+
+/// A kernel found a value that it refuses.
+fn assertion(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let assertion = event.text("assertion");
+    let of = assertion.map_or_else(String::new, |assertion| format!(" (`{assertion}`)"));
+    let text = format!(
+        "a kernel stopped at an assertion{of}: usually an index is out of range, such as a token beyond the embedding or a label beyond the \
+         classes; memory did not run out, and every later call on the GPU fails"
+    );
+    let mut steps = vec![find_kernel()];
+    let names = |words: &[&str]| assertion.is_some_and(|assertion| words.iter().any(|word| assertion.contains(word)));
+    if names(&["srcSelectDimSize", "index", "Index"]) {
+        let check = Step::new(
+            "check-indices",
+            "compare the largest index with the size of the table: tokens that were added need an embedding that has grown with them",
+            "positions beyond the model's length and padding of -1 do the same",
+        );
+        steps.insert(
+            0,
+            check.with("model.resize_token_embeddings(len(tokenizer)); print(input_ids.max(), model.get_input_embeddings().num_embeddings)"),
+        );
+    } else if names(&["n_classes", "cur_target", "t >= 0"]) {
+        let check = Step::new(
+            "check-indices",
+            "compare the labels with the number of classes",
+            "labels count from 0 on, and -100 is ignored",
+        );
+        steps.insert(0, check.with("print(labels.min(), labels.max(), logits.shape)"));
+    }
+    (because(Cause::NotMemory, text), steps)
+}
+
+/// A kernel read or wrote where nothing is.
+fn illegal_access(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} reports that a kernel accessed memory that is not there: a fault of a kernel, of an index or of an extension that was built for \
+         another CUDA; memory did not run out, and every later call on the GPU fails",
+        event.origin
+    );
+    let rebuild = Step::new(
+        "matching-build",
+        "if an extension is in the program, build it again with the CUDA of the installed torch, or use newer releases of both",
+        "kernels that were compiled with another toolkit fail like this",
+    )
+    .with("python -c \"import torch; print(torch.version.cuda)\"; nvcc --version");
+    (because(Cause::NotMemory, text), vec![find_kernel(), rebuild])
+}
+
+/// Nothing was compiled for this GPU.
+fn kernel_image(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "the installed torch, or an extension, has no kernels for this GPU ({}): the GPU is newer or older than those that it was built for; \
+         memory did not run out",
+        event.origin
+    );
+    let install = Step::new(
+        "matching-build",
+        "install a build of torch and of its extensions that supports this GPU, with a driver that fits",
+        "GPUs of the Blackwell generation (sm_120) need a build for CUDA 12.8 or newer",
+    )
+    .with("python -c \"import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())\"");
+    (because(Cause::NotMemory, text), vec![install])
+}
+
+/// The driver is older than the CUDA of torch.
+fn old_driver(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let version = event.number("version").filter(|&version| version >= 1000);
+    let version =
+        version.map_or_else(String::new, |version| format!(" (for CUDA {}.{})", version / 1000, version % 1000 / 10));
+    let text = format!(
+        "the NVIDIA driver{version} is older than the CUDA that torch was built with, so torch cannot use the GPU; memory did not run out"
+    );
+    let newer = Step::new(
+        "newer-driver",
+        "install a newer driver, or a build of torch for the CUDA that this driver supports",
+        "the first line of nvidia-smi names that CUDA",
+    )
+    .with("nvidia-smi; python -c \"import torch; print(torch.version.cuda)\"");
+    (because(Cause::NotMemory, text), vec![newer])
+}
+
+/// The loss is not a number.
+fn no_number() -> (Diagnosis, Vec<Step>) {
+    let text = "the loss is not a number (NaN): a value overflowed or was undefined, which has nothing to do with memory; the text has no \
+                error of memory";
+    let check = Step::new(
+        "check-numbers",
+        "train in bfloat16 or float32, or compute the loss that overflows in float32; then look for the first value that is not finite",
+        "float16 ends at 65,504, and a high learning rate or a broken sample does the same",
+    )
+    .with("torch.autograd.set_detect_anomaly(True), a lower learning rate, gradient clipping");
+    (because(Cause::NotMemory, text), vec![check])
+}
+
+/// cuDNN says the same of an input that it does not support and of a GPU that is full.
+fn unsupported() -> (Diagnosis, Vec<Step>) {
+    let text = "cuDNN refused an operation as not supported: the input's layout, size or type may be the reason, or the GPU is full and \
+                no algorithm fits; the text alone does not show which";
+    let smaller = Step::new(
+        "shrink",
+        "run it once with a much smaller batch, and watch the GPU's memory: if the error is gone, the GPU was full",
+        "the same layout and type then worked, so only the size was in the way",
+    )
+    .with("batch_size=1; nvidia-smi --query-gpu=memory.used,memory.total --format=csv -l 1");
+    let contiguous = Step::new(
+        "other-layout",
+        "if it stays, pass contiguous inputs, or run once without cuDNN",
+        "tensors of more than 2^31 elements and some mixed types are not supported either",
+    )
+    .with("x = x.contiguous(); torch.backends.cudnn.enabled = False");
+    (because(Cause::Unknown, text), vec![smaller, contiguous])
+}
+
+/// A size that is no size follows from a rank that was stopped.
+pub(super) fn after_timeout() -> (Diagnosis, Vec<Step>) {
+    let text = "a collective of NCCL timed out, and the request of more than an exbibyte follows from it: its size was never received; memory \
+                did not run out";
+    let find = Step::new(
+        "find-timeout",
+        "find the rank that did not come to the collective, and why: look for the first error of any rank",
+        "a rank that failed, waits for data or runs another branch lets all others wait",
+    )
+    .with("NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=2000 on all ranks; py-spy dump --pid PID");
+    (because(Cause::NotMemory, text), vec![find])
+}
+
 /// A library without code for the GPU, beside which nothing is put there.
 pub(super) fn without_gpu_build() -> (Diagnosis, Vec<Step>) {
     let text = "a library was installed without its code for the GPU, so that layers go to the CPU, which this quantisation does not allow: the \
@@ -241,12 +382,11 @@ pub(super) fn after_fault(event: &Event) -> (Diagnosis, Vec<Step>) {
          memory did not run out",
         event.origin
     );
-    let step = Step::new(
-        "find-kernel",
-        "find the operation that failed first: run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1",
-        "usually an index is out of range: a token beyond the vocabulary, a position beyond the model's length, a label beyond the classes",
-    )
-    .with("CUDA_LAUNCH_BLOCKING=1 python train.py");
+    let step = Step {
+        detail: "usually an index is out of range: a token beyond the vocabulary, a position beyond the model's length, a label beyond the classes"
+            .to_owned(),
+        ..find_kernel()
+    };
     (because(Cause::NotMemory, text), vec![step])
 }
 

@@ -137,6 +137,15 @@ pub(super) fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
             .with("TF_GPU_ALLOCATOR=cuda_malloc_async"),
         memory_growth(),
     ];
+    if found.surroundings.initializes && totals.is_none() {
+        // A variable, or an optimizer's state of it, is as large with any batch.
+        let tables = Step::new(
+            "smaller-model",
+            "make the variable smaller: a smaller vocabulary or embedding, or an optimizer with less state",
+            "it is the initial value of a variable, whose size no batch changes",
+        );
+        steps = vec![end_others(None, found), tables, memory_growth()];
+    }
     // These settings are of CUDA's devices.
     if !matches!(device, None | Some("GPU")) || event.origin.ends_with("(DirectML)") {
         steps.truncate(1);

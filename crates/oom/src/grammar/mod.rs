@@ -15,8 +15,8 @@ mod words;
 
 pub(crate) use words::TRIGGERS;
 use words::{
-    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, MEMORY, OPEN, OTHER_REASONS, OTHER_THINGS, PLACES,
-    RECOVERIES, SENTENCES, SET_UP, SOURCE, WANTED,
+    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, HOST_RAM, MEMORY, NEAR_HEDGES, OF_GPU, OPEN,
+    OTHER_REASONS, OTHER_THINGS, PLACES, RECOVERIES, REQUESTS, SEEN, SENTENCES, SET_UP, SOURCE, UNITS, WANTED,
 };
 
 use crate::known::{Row, Value, Values, row, text_of};
@@ -26,6 +26,8 @@ use crate::message::{Read, amount};
 const LINE_BYTES: usize = 4096;
 /// A lack and its memory, or a failure and its request, have no more words between them.
 const APART: usize = 6;
+/// What is said so many words before a failure may be about something else.
+const NEAR_WORDS: usize = 8;
 /// A whole number without a unit is a size from here on.
 const LEAST_SIZE: u64 = 1 << 16;
 
@@ -140,7 +142,7 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         return None;
     }
     let clauses = clauses(&lower);
-    if is_killed_job(&text) {
+    if is_killed_job(&text) || quotes_killed(&lower) {
         return Some(Sentence::Killed);
     }
     if clauses.iter().any(|clause| is_killed(clause)) {
@@ -157,10 +159,11 @@ pub(crate) fn read(line: &[u8]) -> Option<Sentence> {
         let named: Vec<&str> = lower.split(' ').filter(|word| !word.starts_with("--")).collect();
         let named = named.join(" ");
         let place = PLACES.iter().find(|(words, _)| names(&named, words)).map_or(Place::Unknown, |(_, place)| *place);
+        let place = if place == Place::Device && is_of_host(&lower) { Place::Host } else { place };
         let mut all = sizes(&lower);
         let first = all.next();
         let second = all.next();
-        let requested = if is_beyond || exceeds { first } else { nearest(&lower).or(first) };
+        let requested = if is_beyond || exceeds { first } else { nearest(&lower).or_else(|| requested(&lower)) };
         let (limit, free) = (second.filter(|_| is_beyond), second.filter(|_| exceeds));
         let is_set_up = SET_UP.iter().any(|words| lower.contains(words));
         let backend = BACKENDS.iter().find(|(words, ..)| names(&lower, words)).map(|&(_, name, tool)| (name, tool));
@@ -194,20 +197,45 @@ fn clauses(line: &str) -> Vec<Vec<&str>> {
     let is_end = |at: usize| {
         matches!(bytes[at], b'.' | b';' | b'!' | b'?') && bytes.get(at + 1).is_none_or(u8::is_ascii_whitespace)
     };
-    let ends = (0..bytes.len()).filter(|&at| is_end(at)).chain([bytes.len()]);
+    // Behind its name an error's message is a sentence of its own, where somebody has seen it.
+    let is_message = |at: usize| bytes[at] == b':' && line[..at].ends_with("error") && says_seen(&line[..at]);
+    let ends = (0..bytes.len()).filter(|&at| is_end(at) || is_message(at)).chain([bytes.len()]);
     let mut begin = 0;
     let sentences = ends.map(|end| &line[std::mem::replace(&mut begin, (end + 1).min(bytes.len()))..end]);
     let words = |sentence| -> Vec<&str> {
         let is_of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '\'' | '-');
-        str::split(sentence, |letter| !is_of_word(letter)).filter(|word| !word.is_empty()).collect()
+        let words = str::split(sentence, |letter| !is_of_word(letter));
+        // Of a quotation.
+        words.map(|word| word.trim_matches('\'')).filter(|word| !word.is_empty()).collect()
     };
     sentences.map(words).filter(|words| !words.is_empty()).collect()
+}
+
+/// Whether the last words tell that something was seen: `I am seeing RuntimeError`.
+fn says_seen(before: &str) -> bool {
+    let words: Vec<&str> =
+        before.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let last = &words[words.len().saturating_sub(APART)..];
+    last.iter().any(|word| SEEN.contains(word)) && !is_hedged(last)
+}
+
+/// Whether the words nearest before a failure name the host's memory: `on 8 GPUs the system RAM grows, and it runs out of memory`.
+fn is_of_host(line: &str) -> bool {
+    let Some(at) = ["out of memory", "out-of-memory", "oom"].iter().filter_map(|words| line.rfind(words)).max() else {
+        return false;
+    };
+    let last = |words: &[&str]| words.iter().filter_map(|words| line[..at].rfind(words)).max();
+    last(&HOST_RAM).is_some_and(|host| Some(host) > last(&["gpu", "vram", "cuda", "device"]))
 }
 
 /// Whether the words before a failure take it back.
 fn is_hedged(before: &[&str]) -> bool {
     // `could not` tells a failure.
-    let is_hedge = |at: usize| HEDGES.contains(&before[at]) && before.get(at + 1) != Some(&"not");
+    let is_near = |at: usize| at + NEAR_WORDS >= before.len();
+    let is_hedge = |at: usize| {
+        let hedges = HEDGES.contains(&before[at]) || NEAR_HEDGES.contains(&before[at]) && is_near(at);
+        hedges && before.get(at + 1) != Some(&"not")
+    };
     (0..before.len()).any(is_hedge) || before.last().is_some_and(|word| matches!(*word, "no" | "not"))
 }
 
@@ -265,7 +293,7 @@ fn shortage(clause: &[&str]) -> bool {
             ["too", "large", "for", after @ ..] => names_memory(after).is_some(),
             _ => false,
         };
-        is_short && !before.iter().any(|word| HEDGES.contains(word))
+        is_short && !before.iter().any(|word| HEDGES.contains(word) || NEAR_HEDGES.contains(word))
     })
 }
 
@@ -408,6 +436,25 @@ fn is_killed_job(text: &str) -> bool {
     is_number(job) && is_number(words.next()) && words.next() == Some("killed")
 }
 
+/// A sentence that quotes a shell's word: "and all it prints is `killed`".
+fn quotes_killed(line: &str) -> bool {
+    const TELLS: [&str; 10] =
+        ["message", "error", "says", "said", "prints", "printed", "just", "only", "with", "output"];
+    line.match_indices("killed").any(|(at, word)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        let quote = before.chars().next_back().filter(|quote| after.starts_with(*quote));
+        match quote {
+            Some('`') => true,
+            Some(mark @ ('"' | '\'')) => {
+                let before = before.trim_end_matches(mark);
+                before.ends_with(' ')
+                    && before.split_ascii_whitespace().next_back().is_some_and(|word| TELLS.contains(&word))
+            }
+            _ => false,
+        }
+    })
+}
+
 /// `exit code 137`, `returncode=-9`, `received SIGKILL`.
 fn is_killed(words: &[&str]) -> bool {
     (0..words.len()).any(|at| {
@@ -434,15 +481,44 @@ fn is_killed(words: &[&str]) -> bool {
     })
 }
 
+/// The first size of a line that its words call a request: other numbers are of a GPU, or of memory in use.
+fn requested(line: &str) -> Option<u64> {
+    placed_sizes(line).find(|&(at, _)| is_of_request(line, at)).map(|(_, size)| size)
+}
+
+/// Whether words before or behind a size, which begins here, speak of a request.
+fn is_of_request(line: &str, at: usize) -> bool {
+    let words =
+        |text| str::split(text, |letter: char| !letter.is_alphanumeric()).filter(|word: &&str| !word.is_empty());
+    let tells = |word: &str| REQUESTS.iter().any(|begin| word.contains(begin));
+    let (before, after) = line.split_at(at);
+    let before: Vec<&str> = words(before).rev().take(APART + 2).collect();
+    // The number and its unit come first.
+    let after: Vec<&str> =
+        words(after).skip_while(|word| word.starts_with(|letter: char| letter.is_ascii_digit())).take(APART).collect();
+    let is_unit = after.first().is_some_and(|word| UNITS.contains(word));
+    let behind = &after[usize::from(is_unit)..];
+    let is_of_gpu = behind.first().is_some_and(|word| OF_GPU.contains(word));
+    !is_of_gpu
+        && (before.first() == Some(&"for")
+            || before.iter().any(|word| tells(word))
+            || behind.iter().any(|word| tells(word)))
+}
+
 /// The amounts of memory of a line, in their order.
 fn sizes(line: &str) -> impl Iterator<Item = u64> {
+    placed_sizes(line).map(|(_, size)| size)
+}
+
+/// The same, each with its place.
+fn placed_sizes(line: &str) -> impl Iterator<Item = (usize, u64)> {
     let bytes = line.as_bytes();
     let starts = (0..bytes.len()).filter(|&at| {
         let before = at.checked_sub(1).map(|at| bytes[at]);
         bytes[at].is_ascii_digit()
             && before.is_none_or(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b',')))
     });
-    starts.filter_map(|at| size(&bytes[at..], &bytes[..at]))
+    starts.filter_map(|at| size(&bytes[at..], &bytes[..at]).map(|size| (at, size)))
 }
 
 /// `14796.44 MB`, `size: 302022656`.
@@ -493,6 +569,11 @@ mod tests {
             Some((Place::Device, Some(10_485_760)))
         );
         assert_eq!(failed("BACKEND REPORTED:  vkAllocateMemory failed -2"), Some((Place::Device, None)));
+        assert_eq!(
+            failed("On 4 GPUs with 24 GB each the host RAM grows, and it ends with out of memory"),
+            Some((Place::Host, None))
+        );
+        assert_eq!(failed("RAM is fine, but on the GPU I get out of memory"), Some((Place::Device, None)));
         assert_eq!(failed("System is out of GPU and shared host memory"), Some((Place::Device, None)));
         assert_eq!(failed("RangeError: Array buffer allocation failed"), Some((Place::Host, None)));
         assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
@@ -538,7 +619,14 @@ mod tests {
         {
             assert_eq!(read(line.as_bytes()), Some(Sentence::Killed), "{line}");
         }
-        for line in ["step 137 of 9000", "forcefully exiting via SIGKILL", "SIGKILL when mem <= 5%"] {
+        assert_eq!(read(b"it ends with message \"killed\" after `Loading weights`"), Some(Sentence::Killed));
+        for line in [
+            "{\"status\": \"killed\"}",
+            "the states are \"running\" and \"killed\"",
+            "step 137 of 9000",
+            "forcefully exiting via SIGKILL",
+            "SIGKILL when mem <= 5%",
+        ] {
             assert_eq!(read(line.as_bytes()), None, "{line}");
         }
     }
@@ -546,7 +634,10 @@ mod tests {
     #[test]
     fn what_only_speaks_of_a_failure_is_none() {
         for line in [
+            "How can I fix this CUDA out of memory?",
+            "a simple test of out of memory",
             "If you run out of memory, lower the batch size",
+            "When you get RuntimeError, and to avoid RuntimeError: CUDA out of memory, use less",
             "consider decreasing it to avoid out of memory",
             "except torch.cuda.OutOfMemoryError:",
             "INFO: memory limit of the pool is 4 GiB, allocation of 3 buffers",

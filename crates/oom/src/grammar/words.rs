@@ -3,7 +3,7 @@
 use super::Place;
 
 /// A line is read if it holds one of these: the middle of the words, so that their case at the beginning does not matter.
-pub(crate) const TRIGGERS: [&str; 125] = [
+pub(crate) const TRIGGERS: [&str; 128] = [
     // A lack of memory.
     "UT OF MEMORY",
     "ut Of Memory",
@@ -122,6 +122,9 @@ pub(crate) const TRIGGERS: [&str; 125] = [
     "ode : -9",
     "ode  : -9",
     " killed  ",
+    "illed`",
+    "illed\"",
+    "illed'",
     "ode = -9",
     "ignal 9",
     "ignal: 9",
@@ -238,7 +241,8 @@ pub(super) const OPEN: [&str; 26] = [
 ];
 
 /// Words before a failure that only speak of it.
-pub(super) const HEDGES: [&str; 44] = [
+pub(super) const HEDGES: [&str; 28] = [
+    "recommend",
     "if",
     "may",
     "might",
@@ -250,7 +254,6 @@ pub(super) const HEDGES: [&str; 44] = [
     "prevent",
     "prevents",
     "preventing",
-    "case",
     "when",
     "unless",
     "would",
@@ -258,32 +261,33 @@ pub(super) const HEDGES: [&str; 44] = [
     "risk",
     "risks",
     "consider",
-    "handle",
-    "handles",
-    "handling",
-    "test",
-    "testing",
-    "check",
     "likely",
     "potential",
     "potentially",
-    "possible",
     "possibly",
     "until",
-    "how",
-    "why",
     "whenever",
-    "example",
     "without",
     "never",
-    "fix",
-    "fixes",
-    "fixed",
-    "reduce",
-    "recommend",
     "against",
-    "where",
 ];
+
+/// Words that do the same only where they stand near it: `in this example I ran out of memory` tells a failure.
+pub(super) const NEAR_HEDGES: [&str; 16] = [
+    "test", "testing", "check", "how", "why", "example", "fix", "fixes", "fixed", "reduce", "where", "case",
+    "possible", "handle", "handles", "handling",
+];
+
+/// How words begin, or what they hold, by which a size is a request.
+pub(super) const REQUESTS: [&str; 11] =
+    ["alloc", "request", "reserv", "size", "need", "requir", "creat", "buffer", "raw", "asked", "fit"];
+
+/// Units of sizes, as words of a line.
+pub(super) const UNITS: [&str; 11] = ["b", "bytes", "byte", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib"];
+
+/// Words right behind a size that is of a GPU or of memory in use.
+pub(super) const OF_GPU: [&str; 12] =
+    ["vram", "ram", "used", "total", "free", "of", "gpu", "gpus", "card", "cards", "video", "capacity"];
 
 /// Words right before a code that a test waits for.
 pub(super) const WANTED: [&str; 4] = ["expected", "expects", "raises", "raise"];
@@ -548,3 +552,23 @@ pub(super) const BACKENDS: [(&str, &str, &str); 41] = [
 
 /// Vulkan runs on GPUs of every maker.
 const NVIDIA_OR_ANOTHER: &str = "nvidia-smi, rocm-smi --showpids, or xpu-smi ps, by the GPU's maker";
+
+/// Words of somebody who has seen an error.
+pub(super) const SEEN: [&str; 12] = [
+    "seeing",
+    "see",
+    "get",
+    "gets",
+    "got",
+    "getting",
+    "gives",
+    "receive",
+    "received",
+    "encounter",
+    "encountered",
+    "shows",
+];
+
+/// The host's memory as people call it beside a GPU's.
+pub(super) const HOST_RAM: [&str; 8] =
+    ["system ram", "host ram", "cpu ram", "ram usage", "system memory", "host memory", "cpu memory", "main memory"];

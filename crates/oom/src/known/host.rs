@@ -181,6 +181,7 @@ pub(super) const ROWS: &[Row] = &[
     row("host-allocator", "PaddlePaddle", "Fail to alloc memory of {raw:n} size"),
     row("host-allocator", "Python", "{^}MemoryError{$}"),
     row("host-allocator", "Windows", "Not enough memory resources are available"),
+    row("page-file", "Windows", "[WinError 1455] {*}Error loading {library:q}"),
     row("page-file", "Windows", "[WinError 1455]"),
     row("page-file", "Windows", "os error 1455"),
     row("page-file", "Windows", "paging file is too small"),

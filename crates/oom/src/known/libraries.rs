@@ -373,6 +373,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("neuron", "AWS Neuron", "NRT allocation failed for size {raw:n} (OOM)"),
     row("gaudi", "Gaudi", "Allocation failed for size::{raw:n}"),
+    row("gaudi", "Gaudi", "workspace Allocation of size ::{raw:n} failed"),
     row("gaudi", "Gaudi (Synapse)", "synOutOfDeviceMemory"),
     row("gaudi", "Gaudi (Synapse)", "Out of Device memory (OOM)"),
     row(

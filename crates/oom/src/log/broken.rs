@@ -49,6 +49,11 @@ impl LastLine {
         (self.number, self.has_anchor, self.may_tell) = (number, seen.has_anchor, seen.may_tell());
     }
 
+    /// Whether it ends with these words.
+    pub(super) fn ends_with(&self, words: &[u8]) -> bool {
+        self.text.ends_with(words)
+    }
+
     /// Takes two lines as one.
     pub(super) fn keep(&mut self, joined: &Joined) {
         self.text.clear();

@@ -11,6 +11,8 @@ use crate::{options, program};
 /// Of a line of XLA's compiler so much is read.
 const LINE_BYTES: usize = 1024;
 
+/// GPUs of nvidia-smi's table that are kept.
+const MAX_GPUS: usize = 64;
 /// Processes of nvidia-smi's table that are kept.
 const MAX_PROCESSES: usize = 256;
 
@@ -116,7 +118,8 @@ const WITHOUT_GPU: [&str; 2] = ["was compiled without GPU support", "not compile
 /// Diffusers' offload of whole parts.
 const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
 /// How programs say that they begin to load a model.
-const LOADING: [&str; 4] = ["oading the model", "oading model", "oading checkpoint", "oading weights"];
+const LOADING: [&str; 5] =
+    ["oading the model", "oading model", "oading checkpoint", "oading weights", ".from_pretrained("];
 /// How XLA lists a buffer, and the types with their bytes.
 const BUFFERS: [&str; 6] = ["Shape: f32[", "Shape: bf16[", "Shape: f16[", "Shape: s32[", "Shape: u8[", "Shape: f64["];
 const BUFFER_BYTES: [u64; 6] = [4, 2, 2, 4, 1, 8];
@@ -193,12 +196,12 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
 
 impl Found {
     /// Notes what a line says beside messages.
-    pub(super) fn look_around(&mut self, line: &[u8], words: &Seen) {
+    pub(super) fn look_around(&mut self, line: &[u8], words: &Seen, is_amid: bool) {
         // Words that stand with others in lines that are looked at.
         let has = |needle: &[u8]| memmem::find(line, needle).is_some();
         let seen: &mut Surroundings = &mut self.surroundings;
         seen.is_notebook |= words.has_any(&NOTEBOOK);
-        if !seen.has_expandable_segments && words.has("expandable_segments:True") {
+        if !seen.has_expandable_segments && !is_amid && words.has("expandable_segments:True") {
             // Not where PyTorch or an engine advises it.
             let advice: [&[u8]; 4] = [b"try setting", b"by PyTorch", b"avoid fragmentation", b"ompatible"];
             seen.has_expandable_segments = !advice.iter().any(|words| has(words));
@@ -291,6 +294,9 @@ impl Found {
         }
         if words.has("MiB |") {
             self.processes_of_nvidia_smi(line);
+            if let Some(memory) = memory_of_nvidia_smi(line).filter(|_| self.gpus.len() < MAX_GPUS) {
+                self.gpus.push(memory);
+            }
         }
     }
 
@@ -309,6 +315,17 @@ impl Found {
             self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
         }
     }
+}
+
+/// `| 30%   45C    P8   20W / 350W |   23456MiB / 24576MiB |      0%      Default |`, in bytes.
+fn memory_of_nvidia_smi(line: &[u8]) -> Option<(u64, u64)> {
+    let part = line.split(|byte| *byte == b'|').find(|part| memmem::find(part, b"MiB / ").is_some())?;
+    let mut numbers = part
+        .split(|byte| byte.is_ascii_whitespace() || *byte == b'/')
+        .filter_map(|word| number(word.strip_suffix(b"MiB")?))
+        .map(|mebibytes| u64::from(mebibytes) << 20);
+    let (used, total) = (numbers.next()?, numbers.next()?);
+    (used <= total).then_some((used, total))
 }
 
 /// What XLA's compiler says that a program needs, and what there is for it.
@@ -402,6 +419,7 @@ mod tests {
             found.processes.iter().map(|process| (process.pid, process.bytes)).collect::<Vec<_>>(),
             [(4711, 20 << 30)]
         );
+        assert_eq!(found.gpus, [(23_456 << 20, 24 << 30)]);
         assert!(found.surroundings.has_memory_pools);
         assert_eq!(found.engine.unwrap().printed().sleep_in_use_bytes, [1 << 30]);
     }

@@ -3,6 +3,7 @@
 use super::dimensions::Dimensions;
 use super::event::Event;
 use super::growth::Growth;
+use super::prose::Command;
 use super::purpose::Purpose;
 use super::summary::MemorySummary;
 use super::trace::AskedAt;
@@ -113,6 +114,26 @@ pub struct Surroundings {
     pub vram_bytes: Option<u64>,
     /// It lists `/dev/shm` with room left.
     pub shows_free_shared_memory: bool,
+    /// It speaks of training.
+    pub trains: bool,
+    /// It speaks of inference.
+    pub infers: bool,
+    /// It speaks of adapters, or of a state that is sharded, quantised or offloaded.
+    pub trains_part: bool,
+    /// It speaks of another notebook's kernel.
+    pub has_other_kernel: bool,
+    /// It says that one of several GPUs is full, and the others are not.
+    pub fills_one_gpu: bool,
+    /// It speaks of WSL.
+    pub is_wsl: bool,
+    /// It speaks of a collective of NCCL that has timed out.
+    pub has_timed_out: bool,
+    /// It speaks of a container.
+    pub is_contained: bool,
+    /// It has the name of `TensorFlow`'s operation that makes a variable.
+    pub initializes: bool,
+    /// The parameters of the model, by its name.
+    pub parameters: Option<u64>,
 }
 
 impl Surroundings {
@@ -130,6 +151,11 @@ impl Surroundings {
             None | Some(Purpose::Generate) if self.decodes && !self.samples => Some(Purpose::Decode),
             asked => asked,
         }
+    }
+
+    /// Whether the program trains; `None` where nothing tells.
+    pub(crate) fn is_training(&self) -> Option<bool> {
+        if self.trains { Some(true) } else { self.infers.then_some(false) }
     }
 
     /// The program's own options for that work.
@@ -174,8 +200,12 @@ pub struct Found {
     pub engine: Option<EngineLog>,
     /// The processes of nvidia-smi's table in the log.
     pub processes: Vec<Process>,
+    /// The memory of each GPU of that table, in use and in all, in bytes.
+    pub gpus: Vec<(u64, u64)>,
     /// Figures of memory, and counts, that grew over the log.
     pub growths: Vec<Growth>,
+    /// The command that was run, as far as the text shows it.
+    pub command: Command,
     /// What else the log says.
     pub surroundings: Surroundings,
 }

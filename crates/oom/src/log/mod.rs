@@ -12,6 +12,7 @@ mod growth;
 mod limits;
 mod line;
 mod origin;
+mod prose;
 mod purpose;
 mod skip;
 mod summary;
@@ -31,6 +32,9 @@ use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
+use prose::ProseReader;
+pub(crate) use prose::is_same as is_same_flag;
+pub use prose::{Command, Flag};
 pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
 use skip::{FINDERS, PASTED_LINES};
@@ -106,6 +110,7 @@ pub struct LogReader {
     trace: TraceReader,
     limits: LimitReader,
     growth: GrowthReader,
+    prose: ProseReader,
     /// How far the next search for something of interest goes.
     block_bytes: usize,
     /// For a sentence that is broken into two lines.
@@ -288,6 +293,9 @@ impl LogReader {
             let key = given.or(own.as_ref()).map_or(&[][..], |origin| origin.key.as_slice());
             self.growth.read(&line, key, self.found.lines + 1);
         }
+        if self.found.lines < PASTED_LINES {
+            self.prose.read(&line, &mut self.found.command, &mut self.found.surroundings);
+        }
         let is_of_interest = FINDERS[..NEEDLES.len()].iter().any(|finder| finder.find(&line).is_some());
         let is_known = seen.has_anchor || self.table.is_open() || self.trace.is_open(self.found.lines + 1);
         let joined = self.join(&line, &seen, given);
@@ -428,6 +436,10 @@ impl LogReader {
         let mut text = without_blanks(body);
         // Marks of code in Markdown stand anywhere in a sentence.
         text.retain(|byte| *byte != b'`');
+        if self.sentence.is_some() && memmem::find(&text, ANCHOR).is_none() && find(&text, ANCHOR).is_some() {
+            // Written in capitals.
+            text.make_ascii_lowercase();
+        }
         let mut at = 0;
         let mut went_on = false;
         if let Some(mut open) = self.open.remove(&of_line.key) {
@@ -469,9 +481,9 @@ impl LogReader {
             at = self.begun(reader, progress, rank, of_line, (&text[at..anchor], text.len()));
         }
         // As people quote it, without its first words.
-        let tried = memmem::find(&text[at..], TRIED).filter(|_| !has_begun && !went_on).map(|tried| at + tried);
-        let has_capacity =
-            |tried: &usize| CAPACITIES.iter().any(|words| memmem::find(&text[*tried..], words).is_some());
+        let is_sought = !has_begun && !went_on;
+        let tried = find(&text[at..], TRIED).filter(|_| is_sought).map(|tried| at + tried);
+        let has_capacity = |tried: &usize| CAPACITIES.iter().any(|words| find(&text[*tried..], words).is_some());
         if let Some(tried) = tried.filter(has_capacity) {
             let whole = [ANCHOR, b".", &text[tried..]].concat();
             if let Some((reader, progress)) = Reader::begin(&whole, 0) {
@@ -607,7 +619,9 @@ impl LogReader {
 
     /// The ranks of a job run one program: where the traceback of one is cut away, that of another tells what it was doing.
     fn lend_purposes(&mut self) {
-        let is_bare = |event: &&mut Event| event.id == ASYNCHRONOUS && event.asked.innermost.is_none();
+        // A sentence tells it, and the traceback follows.
+        let is_bare =
+            |event: &&mut Event| [ASYNCHRONOUS, "general"].contains(&event.id) && event.asked.innermost.is_none();
         if self.found.groups.is_empty()
             && let Some(event) = self.found.events.iter_mut().find(is_bare)
         {
@@ -634,7 +648,9 @@ impl LogReader {
 
     /// Notes what a line says beside messages.
     fn look_around(&mut self, line: &[u8], words: &Seen) {
-        self.found.look_around(line, words);
+        // PyTorch's advice may be broken into lines.
+        let is_amid = !self.open.is_empty() || self.last.ends_with(b"setting");
+        self.found.look_around(line, words, is_amid);
         // `-- Process 3 terminated with the following error:` of `torch.multiprocessing`.
         if let Some(rest) = line.strip_prefix(b"-- Process ") {
             self.context = leading_number(rest).map(|rank| (rank, self.found.lines)).or(self.context);
@@ -653,6 +669,13 @@ impl LogReader {
 fn leading_number(text: &[u8]) -> Option<u32> {
     let digits = text.iter().take(11).take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+}
+
+/// Where words stand in a text, in any case.
+fn find(text: &[u8], words: &[u8]) -> Option<usize> {
+    let first = words.first()?;
+    let begins = memchr::memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text);
+    begins.into_iter().find(|&at| text[at..].get(..words.len()).is_some_and(|found| found.eq_ignore_ascii_case(words)))
 }
 
 /// Whether a line may end amid "CUDA out of memory".

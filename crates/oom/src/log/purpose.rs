@@ -1,6 +1,6 @@
 //! The purpose of a traceback: the work of its lines, by the names of functions and files and by their text.
 
-use super::trace::{ATTENTION, JOINS, LAST_FRAMES, TRAINERS, TracebackFrame};
+use super::trace::{ATTENTION, IN_32_BITS, JOINS, LAST_FRAMES, TRAINERS, TracebackFrame};
 
 /// The work of a traceback's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "load_checkpoint",
             "create_weights",
             "caching_allocator_warmup",
+            "set_module_tensor_to_device",
             // A trainer is made: no batch is there yet.
             "Trainer(",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
@@ -136,6 +137,15 @@ pub(super) fn purpose(names: &str) -> Option<Purpose> {
 /// Whether a frame is of an optimizer's own code: a step may call a closure with a whole forward pass.
 pub(super) fn optimizes(frame: &TracebackFrame) -> bool {
     OPTIMIZERS.iter().any(|words| [&frame.file, &frame.function, &frame.source].iter().any(|name| name.contains(words)))
+}
+
+/// Whether the last lines restore an optimizer's state, which is no weight.
+pub(super) fn restores_optimizer(frames: &[TracebackFrame]) -> bool {
+    let last = &frames[frames.len().saturating_sub(LAST_FRAMES)..];
+    last.iter().any(|frame| {
+        let is_of_torch = frame.file.contains("/torch/optim/") || frame.file.contains("\\torch\\optim\\");
+        frame.function == "load_state_dict" && is_of_torch || frame.source.contains("optimizer.load_state_dict(")
+    })
 }
 
 /// Whether one of the last lines copies to the host without waiting: that line or the one that calls it names the device.
@@ -252,7 +262,9 @@ pub(super) fn has_vocabulary(source: &str) -> bool {
 pub(super) const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
 /// What a line of Python allocates, by its words. The earlier row counts.
-const ALLOCATES: [(&str, &str); 29] = [
+const ALLOCATES: [(&str, &str); 31] = [
+    (IN_32_BITS[0], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
+    (IN_32_BITS[1], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
     ("binary_cross_entropy", "the loss of each element, as large as its input"),
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),

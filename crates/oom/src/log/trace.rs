@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::purpose::{
     LOGITS, Purpose, allocates, collects, copies_to_host, evaluates, has_vocabulary, moves_module, optimizes, purpose,
-    restores_to_gpu,
+    restores_optimizer, restores_to_gpu,
 };
 use crate::known::text_of;
 
@@ -22,16 +22,18 @@ const TEXT_BYTES: usize = 300;
 /// Bytes that a line of a frame holds.
 pub(super) const ANCHOR: &str = "File \"";
 /// Bytes that a line of a traceback in a box or of a notebook holds: a file, or the mark of its line.
-pub(super) const OTHER_ANCHORS: [&str; 23] = [
+pub(super) const OTHER_ANCHORS: [&str; 25] = [
     HEADING, "│ /", "│ in ", "│ C:\\", "│ D:\\", "❱ ", "--> ", "-> 1", "-> 2", "-> 3", "-> 4", "-> 5", "-> 6", "-> 7",
-    "-> 8", "-> 9", "File ~", "File /", ".py in ", ALONE[0], ALONE[1], ALONE[2], REPORT,
+    "-> 8", "-> 9", "File ~", "File /", ".py in ", ALONE[0], ALONE[1], ALONE[2], ALONE[3], ALONE[4], REPORT,
 ];
 /// How Python begins a traceback.
 const HEADING: &str = "Traceback (most recent call last)";
 /// And a report of `ComfyUI`.
 const REPORT: &str = "## Stack Trace";
 /// Words of lines that say enough without their frame, as where a text begins in the middle of a traceback.
-const ALONE: [&str; 3] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians"];
+const ALONE: [&str; 5] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians", IN_32_BITS[0], IN_32_BITS[1]];
+/// Functions by which Accelerate copies all that a model returns.
+pub(super) const IN_32_BITS: [&str; 2] = ["_is_fp16_bf16_tensor", "_convert_to_fp32"];
 pub(super) const ATTENTION: &str = "scaled_dot_product_attention(";
 /// Words of lines and names of functions that compute attention with all of its scores, or a mask as large.
 const ATTENDS: [&str; 6] =
@@ -213,8 +215,11 @@ impl AskedAt {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
         frames.any(|frame| {
             // Of each class, not of each entry of a vocabulary.
+            let is_copied = IN_32_BITS.iter().any(|name| frame.function == *name || frame.source.contains(name));
             !frame.source.contains("binary_cross_entropy")
-                && (LOGITS.iter().any(|words| frame.source.contains(words)) || has_vocabulary(&frame.source))
+                && (is_copied
+                    || LOGITS.iter().any(|words| frame.source.contains(words))
+                    || has_vocabulary(&frame.source))
         })
     }
 
@@ -470,7 +475,7 @@ impl TraceReader {
         if traces.next().is_some() {
             return None;
         }
-        if first.has_heading {
+        if first.has_heading || first.frames[0].function == "<module>" {
             return Some(Self::asked(&first.frames));
         }
         // An editor begins with the innermost.
@@ -498,7 +503,7 @@ impl TraceReader {
         let grows = || frames.iter().rev().take(LAST_FRAMES).any(|frame| names(frame) == Some(Purpose::Grow));
         let purpose = match &innermost {
             Some(_) if grows() => Some(Purpose::Grow),
-            Some(innermost) if optimizes(innermost) => Some(Purpose::Optimize),
+            Some(innermost) if optimizes(innermost) || restores_optimizer(frames) => Some(Purpose::Optimize),
             _ => {
                 let mut purposes = frames.iter().rev().filter_map(names);
                 let first = purposes.next();

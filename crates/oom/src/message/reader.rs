@@ -69,7 +69,7 @@ impl Reader {
         let beginnings = CLAUSES.iter().filter_map(|clause| Some((clause, clause.begins_after?)));
         for (clause, after) in beginnings {
             let after: Vec<u8> = without_blanks(after.as_bytes());
-            if !before.ends_with(&after) {
+            if !ends_with(before, &after) {
                 continue;
             }
             match reader.try_clause(clause, from) {
@@ -95,8 +95,9 @@ impl Reader {
 
     /// Begins amid a message whose first half is missing, at the earliest clause of a text.
     pub(crate) fn begin_amid(text: &[u8]) -> Option<(Self, Progress)> {
+        let lower = text.to_ascii_lowercase();
         let start =
-            CLAUSES.iter().filter(|clause| clause.begins_after.is_none()).filter_map(|c| place(c, text)).min()?;
+            CLAUSES.iter().filter(|clause| clause.begins_after.is_none()).filter_map(|c| place(c, &lower)).min()?;
         let mut reader = Self::default();
         let progress = match reader.read(&text[start..]) {
             Progress::Open => Progress::Open,
@@ -219,8 +220,9 @@ impl Reader {
         }
         let window = &text[..text.len().min(UNKNOWN_BYTES)];
         let window = memmem::find(window, ANCHOR).map_or(window, |next| &window[..next]);
+        let window = window.to_ascii_lowercase();
         let clauses = CLAUSES.iter().filter(|clause| clause.begins_after.is_none());
-        clauses.filter_map(|clause| place(clause, window)).filter(|&place| place > 0).min()
+        clauses.filter_map(|clause| place(clause, &window)).filter(|&place| place > 0).min()
     }
 
     /// Takes a clause if it stands here; a length of 0 says that it does, but belongs to another message.
@@ -382,20 +384,20 @@ fn punctuation(text: &[u8]) -> usize {
     text.iter().take_while(|byte| b".,;:()".contains(byte)).count()
 }
 
-/// Compares words with a text without blanks.
+/// Compares words with a text without blanks; people and programs write them in another case, too.
 fn words_at(words: &str, text: &[u8]) -> Read<()> {
     let mut at = 0;
     for byte in words.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
         match text.get(at) {
             None => return Read::Short,
-            Some(&found) if found == byte => at += 1,
+            Some(found) if found.eq_ignore_ascii_case(&byte) => at += 1,
             Some(_) => return Read::Absent,
         }
     }
     Read::Found((), at)
 }
 
-/// Where a clause may begin in a text without blanks, by words of it that stand nowhere else.
+/// Where a clause may begin in a text in lower case without blanks, by words of it that stand nowhere else.
 fn place(clause: &Clause, text: &[u8]) -> Option<usize> {
     let (first, words) = match clause.parts {
         [Part::Words(first), Part::Bytes(_), Part::Words(words)] if first.len() < DISTINCTIVE_BYTES => {
@@ -405,7 +407,7 @@ fn place(clause: &Clause, text: &[u8]) -> Option<usize> {
         [Part::Bytes(_), Part::Words(words)] => (Some(""), *words),
         _ => return None,
     };
-    let words = without_blanks(words.as_bytes());
+    let words = without_blanks(words.as_bytes()).to_ascii_lowercase();
     if words.len() < DISTINCTIVE_BYTES {
         return None;
     }
@@ -416,12 +418,17 @@ fn place(clause: &Clause, text: &[u8]) -> Option<usize> {
     let number =
         text[..at - unit].iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').take(24).count();
     let start = at - unit - number;
-    (unit > 0 && number > 0 && text[..start].ends_with(first.as_bytes())).then(|| start - first.len())
+    (unit > 0 && number > 0 && ends_with(&text[..start], first.as_bytes())).then(|| start - first.len())
+}
+
+/// Whether a text ends with these words, in any case.
+fn ends_with(text: &[u8], words: &[u8]) -> bool {
+    text.len() >= words.len() && text[text.len() - words.len()..].eq_ignore_ascii_case(words)
 }
 
 /// The kind of device that the text before "out of memory" names.
 fn backend(before: &[u8]) -> Option<&'static str> {
-    BACKENDS.into_iter().find(|name| before.ends_with(name.as_bytes()))
+    BACKENDS.into_iter().find(|name| ends_with(before, name.as_bytes()))
 }
 
 /// How much of the end of a text may be the beginning of a message that the next line goes on with, "out of memory"

@@ -22,7 +22,7 @@ use crate::args::{FormatToPaste, SitesArgs};
 use crate::error::Problem;
 use crate::input::SizeArgs;
 use crate::output;
-use crate::units::{count, counted, parse_size};
+use crate::units::{count, counted, parse_size, size};
 
 /// The options of `highwater explain`.
 #[derive(Debug, clap::Args)]
@@ -231,10 +231,29 @@ fn nothing(found: &Found, name: &str) -> Problem {
             "it has {} of `torch.cuda.memory_summary`, none of which shows a failed request",
             counted(found.summaries.len(), "table", "tables")
         ),
+        (None, None) if !found.gpus.is_empty() => {
+            let each = (0..)
+                .zip(found.gpus.iter().take(8))
+                .map(|(gpu, (used, total))| format!("GPU {gpu} has {}, {} of it in use", size(*total), size(*used)));
+            let each: Vec<String> = each.collect();
+            format!(
+                "it has the table of nvidia-smi, which reports no error: {}; the `total capacity` of \
+                 PyTorch's message is that of one of these GPUs",
+                each.join("; ")
+            )
+        }
         (None, None) if found.talk.is_some() => {
             let (line, text) = found.talk.as_ref().map_or((0, ""), |talk| (talk.line, talk.text.as_str()));
             format!("line {} speaks of memory, but reports no error: `{}`", count(line), text.replace('`', "'"))
         }
+        (None, Some(engine)) if has_started(found) => format!(
+            "the start of {engine} in it went well, and nothing has to change for it{}",
+            found
+                .engine
+                .as_ref()
+                .and_then(highwater_oom::printed)
+                .map_or_else(String::new, |printed| format!("; {printed}"))
+        ),
         (None, Some(engine)) => format!(
             "it has lines that {engine} prints while it starts, but none that says that memory ran out or that it refuses to start{}",
             found
@@ -250,11 +269,25 @@ fn nothing(found: &Found, name: &str) -> Problem {
             TorchVersion::NEWEST
         ),
     };
+    if found.mention.is_none() && has_started(found) {
+        return Problem::new(format!("{name} contains no known out-of-memory error"))
+            .because(cause)
+            .hint("if the run fails later, give the lines of that failure");
+    }
     Problem::new(format!("{name} contains no known out-of-memory error")).because(cause).hint(
         "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
          of the rank that failed first, or the snapshot that `torch.cuda.memory._dump_snapshot` wrote; a process \
          killed by the system (`Killed`, exit code 137) ran out of host memory, not GPU memory",
     )
+}
+
+/// Whether an engine printed that it has a KV cache.
+fn has_started(found: &Found) -> bool {
+    let ranks = found.engine.iter().flat_map(|engine| &engine.ranks);
+    let has = |printed: &highwater_oom::Printed| {
+        printed.kv_cache_bytes.is_some_and(|bytes| bytes > 0) || printed.kv_tokens.is_some_and(|tokens| tokens > 0)
+    };
+    ranks.clone().any(has)
 }
 
 fn explain_snapshot(

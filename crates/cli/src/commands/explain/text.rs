@@ -242,8 +242,10 @@ fn gaps(gaps: &GapsView) -> Option<String> {
 
 /// The steps, numbered.
 fn steps(view: &ExplainView<'_>) -> Option<Section> {
-    // Of other failures few steps have a number.
-    let order = if view.error.is_some() { "" } else { ", largest saving first" };
+    // Of other failures few steps have a number, and a step that costs nothing may stand before one that frees more.
+    let savings: Vec<u64> = view.steps.iter().map(|step| step.brings_bytes.unwrap_or(0)).collect();
+    let is_by_saving = savings.first() > Some(&0) && savings.is_sorted_by(|one, next| one >= next);
+    let order = if view.error.is_none() && is_by_saving { ", largest saving first" } else { "" };
     let mut section = Section::new(format!("{STEPS}{order}"));
     for (number, step) in (1..).zip(&view.steps) {
         let detail = Text::from(format!("{}.", capitalised(&step.detail)));

@@ -1,0 +1,209 @@
+"""The logs of testdata/messages/answers as people post them: a few sentences, a command, and a part of the error.
+
+Amounts and punctuation of messages are as users posted them or as the releases print them; sentences, names and paths are made up.
+"""
+
+from answers_of_families import full
+from answers_of_logs import told
+
+PACKAGES = "/opt/env/lib/python3.10/site-packages"
+
+
+def wordings():
+    """Messages in another case, and numbers that are no request."""
+    lower = (
+        'training stops with "cuda out of memory. tried to allocate 30.00 mib (gpu 0; 8.00 gib total capacity; 7.04 gib already allocated; 0 bytes free; '
+        '7.28 gib reserved in total by pytorch) if reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation. see '
+        'documentation for memory management and pytorch_cuda_alloc_conf"'
+    )
+    told("lower_case", "too-big", "shrink", f"My laptop has a 4060ti 8gb and 64gigs of ram, and \"cuda out of memory\" comes after an hour.\n\n{lower}")
+    told("lower_case_with_sd_scripts", "too-big", "offload", f"A LoRA for SDXL with Kohya_ss, to be used in fooocus later, on 8gb.\n\n{lower}", setting="--gradient_checkpointing")
+    capitals = full("2.50 GiB", "23.65 GiB", "1.10 GiB", "22.50 GiB", "21.90 GiB", "112.40 MiB").upper()
+    told("capitals", "too-big", "shrink", capitals)
+    told("numbers_of_a_gpu", "too-big", "shrink", "Since yesterday I get an OOM error on my GPU, which has 24 GB of VRAM, and 3.5 GB are in use before I start.", size=None)
+
+
+def words_alone():
+    """The failure in a sentence, and a traceback whose end is cut away."""
+    joins = (
+        "Training works for this example, but as soon as it comes to the evaluation I get CUDA out of memory. With `eval_accumulation_steps=20` it is the same.\n"
+        '  File "/home/u/qa/run_qa_seq2seq.py", line 702, in <module>\n    main()\n'
+        '  File "/home/u/qa/run_qa_seq2seq.py", line 655, in main\n    metrics = trainer.evaluate(max_length=max_length, metric_key_prefix="eval")\n'
+        f'  File "{PACKAGES}/transformers/trainer.py", line 2515, in evaluation_loop\n'
+        "    preds_host = logits if preds_host is None else nested_concat(preds_host, logits, padding_index=-100)\n"
+        f'  File "{PACKAGES}/transformers/trainer_pt_utils.py", line 97, in nested_concat\n'
+        "    return type(tensors)(nested_concat(t, n, padding_index=padding_index) for t, n in zip(ten"
+    )
+    told("evaluation_without_numbers", "too-big", "evaluate-in-parts", joins, setting="preprocess_logits_for_metrics", absent="checkpointing")
+    told("killed_between_shards", "host-memory", "load-in-parts", "demo.py ends on `Loading checkpoint shards: 61%` and all it says is `killed`.\n\n$ python3 demo.py --load_8bit --base_model vicuna-7b")
+    pins = (
+        "[BUG] OOM in WSL2 as soon as the optimizer is offloaded, with 90 % of the RAM free\n"
+        "[2024-02-11 09:14:02,118] [INFO] [utils.py:834:see_memory_usage] CPU Virtual Memory:  used = 4.98 GB, percent = 9.8%\n"
+        "│ /opt/conda/lib/python3.8/site-packages/deepspeed/accelerator/cuda_accelerator.py:217 in          │\n"
+        "│ pin_memory                                                                                       │\n"
+        "│                                                                                                  │\n"
+        "│   216 │   def pin_memory(self, tensor):                                                          │\n"
+        "│ ❱ 217 │   │   return tensor.pin_memory()                                                         │\n"
+    )
+    told("pinned_in_wsl", "host-memory", "less-pinned-memory", pins, setting='"pin_memory": false', says="WSL")
+    told("cudnn_unsupported", "unknown", "shrink", "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a non-contiguous input.", says="contiguous")
+
+
+def sentences():
+    """Failures that people tell in their own words."""
+    told("seen_error", "too-big", "shrink", "When I start the training on an Arc A770, I am seeing **RuntimeError: Allocation is out of device memory on current platform.**")
+    told("quoted_words", "too-big", "shrink", "After the first epoch the check on the test set takes so much that it ends with 'cuda out of memory'. Without it all is well.")
+    told("ram_beside_gpus", "host-memory", "more-host-memory", "Full fine-tuning on 8 GPUs: each has 13GB in use at most, but the system RAM usage climbs to 490GB, and the run ends with an \"out of memory\" error.")
+
+
+def other_failures():
+    """Errors of the GPU that no lack of memory causes."""
+    assertion = (
+        "/croot/pytorch_1686931851744/work/aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: [63,0,0], thread: [37,0,0] Assertion "
+        "`srcIndex < srcSelectDimSize` failed.\nRuntimeError: CUDA error: device-side assert triggered\n"
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    )
+    told("assertion_of_an_embedding", "not-memory", "check-indices", assertion, setting="resize_token_embeddings")
+    told("assertion", "not-memory", "find-kernel", "RuntimeError: CUDA error: device-side assert triggered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.")
+    told("no_kernel_image", "not-memory", "matching-build", "RuntimeError: CUDA error: no kernel image is available for execution on the device")
+    told("old_driver", "not-memory", "newer-driver", "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver by downloading and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx")
+    told("illegal_access_in_a_sort", "not-memory", "find-kernel", "After some steps loss.backward() ends in RuntimeError: merge_sort: failed to synchronize: cudaErrorIllegalAddress: an illegal memory access was encountered")
+    told("illegal_access", "not-memory", "find-kernel", "Exception: Capture cuda graph failed: RuntimeError: CUDA error: an illegal memory access was encountered")
+    nan = "".join(
+        f"2024-01-18 11:0{step}:12,301 - mmdet - INFO - Epoch [1][{step}50/7033]\tlr: 9.9e-05, memory: {12_345 + step}, loss_cls: nan, loss: nan, grad_norm: nan\n" for step in range(4)
+    )
+    told("loss_is_no_number", "not-memory", "check-numbers", nan)
+    told("exabyte_after_a_timeout", "not-memory", "find-timeout", "The NCCL timeout comes first. Then: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.")
+    told("exabyte", "never-fits", "split-request", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.")
+
+
+def commands():
+    """What the command has already, and what it lacks."""
+    message = full("112.00 MiB", "39.39 GiB", "14.00 MiB", "39.36 GiB", "38.34 GiB", "385.64 MiB")
+    ppo = (
+        "openrlhf.cli.train_ppo \\\n   --pretrain /data/llama3-8b-sft \\\n   --reward_pretrain /data/llama3-8b-rm \\\n   --micro_train_batch_size 2 \\\n"
+        "   --micro_rollout_batch_size 4 \\\n   --zero_stage 2 \\\n   --bf16\n"
+    )
+    told("ppo_on_each_gpu", "too-big", "less-weights", f"{message}\n\n{ppo}", setting="train_ppo_ray", absent="--train.micro_batch_size")
+    lora = (
+        "accelerate launch train_dreambooth_lora_flux.py \\\n  --pretrained_model_name_or_path=$MODEL \\\n  --mixed_precision=\"bf16\" \\\n  --resolution=512 \\\n"
+        "  --train_batch_size=2 \\\n{}  --gradient_accumulation_steps=4 \\\n  --optimizer=\"prodigy\"\n"
+    )
+    flux = full("108.00 MiB", "79.15 GiB", "57.25 MiB", "79.08 GiB", "78.20 GiB", "395.28 MiB")
+    told("diffusers_command", "too-big", "shrink", f"{flux}\n\n{lora.format('')}", setting="--gradient_checkpointing --train_batch_size=1", absent="8-bit optimizer")
+    told("diffusers_command_checkpoints", "too-big", "shrink", f"{flux}\n\n{lora.format('  --gradient_checkpointing ' + chr(92) + chr(10))}", setting="--train_batch_size=1", absent="--gradient_checkpointing")
+    wrapped = (
+        "ERROR    2024-11-28 13:24:44,248 embed ERROR: CUDA      batch_handler.py:574\n         out of memory. Tried to allocate 3.88 GiB. GPU 0\n"
+        "         has a total capacity of 44.42 GiB of which 920.81\n         MiB is free. Process 247326 has 5.95 GiB memory in\n"
+        "         use. Process 248104 has 37.55 GiB memory in use.\n         Of the allocated memory 5.44 GiB is allocated by\n"
+        "         PyTorch, and 6.72 MiB is reserved by PyTorch but\n         unallocated. If reserved but unallocated memory is\n"
+        "         large try setting\n         PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n         to avoid fragmentation.  See documentation for\n"
+        "         Memory Management\n"
+    )
+    told("wrapped_hint", "other-process", "end-process", wrapped, absent="already follows")
+    exllama = (
+        "Loading a 65B model on two cards fails with an OOM error when the first GPU has 23.96 GB VRAM used and the second only 7.87 GB.\n"
+        "$ python server.py --model some-65B-GPTQ --loader exllama --gpu-split 24,24\n"
+        'Traceback (most recent call last):\n  File "/srv/text-generation-webui/server.py", line 1014, in <module>\n    shared.model, shared.tokenizer = load_model(shared.model_name)\n'
+        '  File "/srv/text-generation-webui/modules/exllama.py", line 41, in from_pretrained\n    model = ExLlama(config)'
+    )
+    told("gpu_split", "too-big", "balance-gpus", exllama, setting="--gpu-split", absent="23.96", size=None)
+    hip = (
+        "I pass `--auto-devices` to text-generation-webui so that a large model is split, and get:\n"
+        "OutOfMemoryError: HIP out of memory. Tried to allocate 22.00 MiB (GPU 0; 15.98 GiB total capacity; 15.71 GiB already allocated; 80.00 MiB free; "
+        "15.91 GiB reserved in total by PyTorch)"
+    )
+    told("textgen_of_2023", "too-big", "shorter-context", hip, setting="--pre_layer")
+
+
+def placed():
+    """Parts of a model, ranks and processes on a GPU."""
+    contexts = " ".join(f"Process {pid} has 414.00 MiB memory in use." for pid in (3721648, 1374765, 1374763, 1374764))
+    ranks = (
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 572.00 MiB. GPU 0 has a total capacity of 39.49 GiB of which 321.31 MiB is free. "
+        f"{contexts} Including non-PyTorch memory, this process has 37.46 GiB memory in use. Of the allocated memory 36.04 GiB is allocated by PyTorch, and "
+        "321.37 MiB is reserved by PyTorch but unallocated."
+    )
+    told("contexts_of_ranks", "too-big", "own-device", ranks)
+    last = (
+        'In inference: "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 288.00 MiB." All weights seem to be on the last gpu, and the others are '
+        "nearly empty."
+    )
+    told("loaded_onto_one_gpu", "unknown", "balance-gpus", "The model is loaded onto one single GPU of the four: CUDA out of memory. Tried to allocate 140.00 MiB. GPU")
+    told("worker_in_a_container", "host-memory", "more-shared-memory", "In a docker container the training ends with `RuntimeError: DataLoader worker (pid(s) 31) exited unexpectedly`")
+    told("all_on_the_last_gpu", "unknown", "balance-gpus", last, absent="optimizer")
+    kernels = (
+        "With two notebooks open that both use cudf, the second one fails:\n"
+        "MemoryError: std::bad_alloc: CUDA error at: ../include/rmm/mr/device/cuda_memory_resource.hpp:68: cudaErrorMemoryAllocation out of memory"
+    )
+    told("rmm_beside_another_kernel", "too-big", "end-process", kernels)
+    slot = (
+        "ResourceExhaustedError (see above for traceback): OOM when allocating tensor of shape [563354,256] and type float\n"
+        '\t [[Node: words/Adam/Initializer/zeros = Const[dtype=DT_FLOAT, value=Tensor<type: float shape: [563354,256] values: [0 0 0]...>, _device="/job:localhost/replica:0/task:0/device:GPU:0"]()]]'
+    )
+    told("tensorflow_slot", "too-big", "end-process", slot, absent="smaller batch")
+    # Each worker of a trainer imports the libraries again.
+    dll = 'OSError: [WinError 1455] The paging file is too small for this operation to complete. Error loading "C:\\env\\lib\\site-packages\\torch\\lib\\shm.dll" or one of its dependencies.'
+    told("page_file_of_workers", "host-memory", "less-host-memory", f"{dll}\n\npython main_train.py --opt options/train_sr.json", setting="num_workers")
+    cache = (
+        "llama_new_context_with_model: n_ctx      = 1048576\nllama_new_context_with_model: n_batch    = 2048\n"
+        "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 137438953504\n"
+        "llama_kv_cache_init: failed to allocate buffer for kv cache\n"
+        "llama_new_context_with_model: llama_kv_cache_init() failed for self-attention cache"
+    )
+    told("llama_kv_of_the_host", "host-memory", "shorter-context", cache, absent="--mem=64G")
+
+
+def works():
+    """What the program was doing, by the text around a message."""
+    full_tuning = (
+        "Full fine-tuning of llama-7b on one A100-80G always ends like this.\n"
+        "  0%|          | 0/12200 [00:00<?, ?it/s]Traceback (most recent call last):\n"
+        f'  File "{PACKAGES}/transformers/trainer.py", line 2662, in training_step\n    self.scaler.scale(loss).backward()\n'
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 86.00 MiB (GPU 0;"
+    )
+    told("all_parameters", "too-big", "shard-state", full_tuning, says="16 bytes")
+    adapters = full_tuning.replace("Full fine-tuning", "LoRA fine-tuning")
+    told("adapters", "unknown", "shrink", adapters, absent="16 bytes")
+    copies = (
+        "</span><span style=\"color: green;\">    781</span><span>     </span><span style=\"color: green;\">def</span><span> </span><span>_is_fp16_bf16_tensor</span><span>(</span><span>tensor</span><span>):</span>\n"
+        "</pre><pre><span style=\"color: red\">OutOfMemoryError</span><span>: " + full("5.94 GiB", "22.17 GiB", "5.76 GiB", "16.39 GiB", "15.85 GiB", "306.50 MiB").split(": ", 1)[1]
+    )
+    told("outputs_in_32_bits", "too-big", "chunk-logits", copies, says="Accelerate")
+    tiles = (
+        "# Images of 4096x4096\ninferer = nets.infer.Inferer(config)\ninferer()\n"
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 11.93 GiB total capacity; 9.75 GiB already allocated; 763.06 MiB free; 10.02 GiB reserved in total by PyTorch)"
+    )
+    told("inference", "too-big", "shrink", tiles, absent="optimizer")
+    state = (
+        '  File "/srv/megatron/checkpointing.py", line 572, in load_checkpoint\n    optimizer.load_state_dict(state_dict[\'optimizer\'])\n'
+        f'  File "{PACKAGES}/torch/optim/optimizer.py", line 379, in load_state_dict\n    state_dict = deepcopy(state_dict)\n'
+        '  File "/opt/env/lib/python3.10/copy.py", line 146, in deepcopy\n    y = copier(x, memo)\n'
+    )
+    saves = (
+        '[rank3]:   File "/srv/train/save.py", line 109, in save_all\n[rank3]:     state = model.state_dict()\n'
+        f'[rank3]:   File "{PACKAGES}/torch/distributed/fsdp/_state_dict_utils.py", line 303, in _full_pre_state_dict_hook\n'
+        "[rank3]:     _common_unshard_pre_state_dict_hook(\n[rank3]: torch.OutOfMemoryError: CUDA out of memory.\n"
+    )
+    told("saves_without_numbers", "unknown", "offload-state", saves)
+    whole = full("26.08 GiB", "31.75 GiB", "4.77 GiB", "26.90 GiB", "26.14 GiB", "10.24 MiB")
+    told("copy_of_all_parameters", "too-big", "shard-state", f"Tuning some-7B on V100s with 32G:\n{whole}", says="7.0 billion")
+    told("gaudi_workspace", "too-big", "shrink", "RuntimeError: FATAL ERROR :: MODULE:SYNHELPER workspace Allocation of size ::14493510400 failed!", raw=14493510400)
+    told("killed_in_from_pretrained", "host-memory", "load-in-parts", 'I run\nDiffusionPipeline.from_pretrained("some/model")\nand it only prints "Killed".')
+    told("state_of_an_optimizer", "too-big", "smaller-optimizer", state + full("9.10 GiB", "79.35 GiB", "5.10 GiB", "73.20 GiB", "71.20 GiB", "839.68 MiB"))
+    placed_weights = (
+        f'  File "{PACKAGES}/accelerate/utils/modeling.py", line 311, in set_module_tensor_to_device\n    new_value = old_value.to(device)\n'
+    )
+    told("weights_to_a_device", "too-big", "less-weights", placed_weights + full("20.00 MiB", "24.00 GiB", "0 bytes", "23.90 GiB", "23.01 GiB", "121.23 MiB"))
+    detects = (
+        '  File "/home/u/detectron2/detectron2/engine/train_loop.py", line 215, in run_step\n    loss_dict = self.model(data)\n'
+        '  File "/home/u/detectron2/detectron2/layers/batch_norm.py", line 50, in forward\n    return x * scale + bias\n'
+    )
+    told("detectron2", "too-big", "shrink", detects + full("1.03 GiB", "11.17 GiB", "845.31 MiB", "10.20 GiB", "9.90 GiB", "112.00 MiB"), setting="IMS_PER_BATCH")
+    told("sentences", "too-big", "shrink", "Fine-tuning with sentence-transformers, batch size 16:\nCUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 6.06 GiB already allocated; 0 bytes free; 6.38 GiB reserved in total by PyTorch)", setting="max_seq_length")
+
+
+def of_posts():
+    """All of them."""
+    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works):
+        group()
