@@ -113,15 +113,13 @@ const NOT_TOLD: [&str; 2] = ["paged_kv", "replay"];
 /// Recordings in which nothing tells what a part is for, and so nothing is said: whether blocks are the layers of a model that another
 /// thread serves, or the state of an optimizer; which of two threads' optimizers has a parameter; whether blocks of a quarter of the
 /// parameters' size are state in one byte or a copy of the weights; what the program's own optimizer keeps from its first half to its second;
-/// whether blocks behind all layers, or apart from them, are pages of a cache or another model's weights; whether one block that is larger
+/// whether blocks of several sizes behind all layers are pages of caches or another model's weights; whether one block that is larger
 /// than the model is a cache or a data set; whether one in a segment of its own is data or a table that is frozen.
-const IN_PART: [&str; 9] = [
+const IN_PART: [&str; 7] = [
     "twothreads_late",
     "twotrain_one",
     "lion8_one",
     "sam_start",
-    "pages_late",
-    "pages_converted_late",
     "pages_block_start",
     "static_pair_one",
     "one_tensor_one",
@@ -176,11 +174,11 @@ fn what_nothing_tells_is_unknown_and_no_guess() {
 #[test]
 fn pages_from_before_the_recording_are_no_parameters_and_the_weights_still_are() {
     for name in ["pages_late", "pages_converted_late"] {
-        assert_pages_are_unknown(name);
+        assert_pages_are_a_cache(name);
     }
 }
 
-fn assert_pages_are_unknown(name: &str) {
+fn assert_pages_are_a_cache(name: &str) {
     let path = testdata("wild").join(name);
     let snapshot = Snapshot::open(path.with_extension("pickle.gz")).unwrap();
     let truth = Truth::open(&path.with_extension("truth.json.gz"));
@@ -195,7 +193,7 @@ fn assert_pages_are_unknown(name: &str) {
     let pages = of(Category::Cache);
     assert_eq!(pages.len(), 6);
     assert!(
-        pages.iter().all(|page| *page == Decided { category: Category::Unknown, rule: "behind-layers" }),
+        pages.iter().all(|page| *page == Decided { category: Category::Cache, rule: "pages-of-layers" }),
         "{name}: {pages:?}"
     );
     assert!(of(Category::Parameter).iter().all(|weight| weight.category == Category::Parameter));
