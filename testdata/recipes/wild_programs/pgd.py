@@ -15,7 +15,7 @@ def attacked(x, y):
         scaler.scale(loss).backward(); delta.data = (delta + .01 * delta.grad.sign()).clamp(-.03, .03); delta.grad.zero_()
     return (x + delta).detach()
 for i in rec.steps(4):
-    x, y = torch.randn(96, 3, 32, 32, device=dev), torch.randint(0, 100, (96,), device=dev); worst = attacked(x, y); opt.zero_grad(); batch = (x, y, worst)
+    x, y = torch.randn(80, 3, 32, 32, device=dev), torch.randint(0, 100, (80,), device=dev); worst = attacked(x, y); opt.zero_grad(); batch = (x, y, worst)
     with rec.keep(), torch.autocast(dev, torch.float16): loss = F.cross_entropy(model(worst), y)
     rec.mark(f"forward{i}", model, opt, batch); scaler.scale(loss).backward(); rec.saved.clear(); rec.mark(f"backward{i}", model, opt, batch); scaler.step(opt); scaler.update(); rec.mark(f"step{i}", model, opt, batch)
 rec.finish()

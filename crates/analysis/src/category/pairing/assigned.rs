@@ -37,14 +37,21 @@ impl Pairing {
         for &row in &self.parameters {
             *staying.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
         }
-        for (row, lifetime) in known.lifetimes.rows.iter().enumerate() {
+        // A line that makes such a block in later iterations, too, makes data.
+        let is_of_program = |row: usize| (known.told)(row) == Origin::Program;
+        let line = |lifetime: &Lifetime| (lifetime.stack, lifetime.requested_bytes);
+        let rows = || known.lifetimes.rows.iter().enumerate();
+        let later = rows().filter(|&(row, lifetime)| alloc(lifetime) >= pass.end && is_of_program(row));
+        let again: FxHashSet<(StackId, u64)> = later.map(|(_, lifetime)| line(lifetime)).collect();
+        for (row, lifetime) in rows() {
             let (freed, size) = (known.course.freed(lifetime), lifetime.requested_bytes);
             let gradients = known.of_size.get(&size).map_or(0, |of| of.gradients);
             let may_be_parameter = match (known.told)(row) {
                 Origin::Untold => {
                     self.replaced.contains(&row) && staying.get(&size).is_none_or(|&count| count < gradients)
                 }
-                Origin::Build | Origin::Program => alloc(lifetime) < pass.start,
+                Origin::Build => alloc(lifetime) < pass.start,
+                Origin::Program => alloc(lifetime) < pass.start && !again.contains(&line(lifetime)),
                 _ => false,
             };
             if may_be_parameter && freed >= pass.end && freed < known.course.entries {
