@@ -246,6 +246,11 @@ impl<'a> Case<'a> {
         self.pairing.assigned.contains(&self.row)
     }
 
+    /// Whether a graph keeps it that no backward pass takes down.
+    pub(crate) fn is_of_graph(&self) -> bool {
+        self.pairing.graphs.contains(&self.row)
+    }
+
     /// Whether modules make it in a series of calls, each time larger.
     pub(crate) fn grows_by_call(&self) -> bool {
         self.pairing.growing.contains(&self.row)
@@ -359,11 +364,12 @@ impl<'a> Case<'a> {
         self.pairing.in_doubt.contains(&self.row)
     }
 
-    /// Whether it was there before, and lies behind all layers of a model that is not trained, like none of their matrices.
+    /// Whether it was there before, and is one of the blocks of one size that lie behind the layers, one or two for each.
     pub(crate) fn is_of_pages(&self) -> bool {
         self.pairing.pages.contains(&self.row)
     }
 
+    /// Whether it was there before, and lies behind all layers of a model that is not trained, like none of their matrices.
     pub(crate) fn is_behind_layers(&self) -> bool {
         self.pairing.behind_layers.contains(&self.row)
     }

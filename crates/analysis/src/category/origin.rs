@@ -4,7 +4,7 @@
 //! innermost frame outwards, the first frame that one of the [`FRAMES`] names decides.
 
 use hashbrown::HashMap;
-use highwater_snapshot::{FrameId, Snapshot, StackId};
+use highwater_snapshot::{Frame, FrameId, Snapshot, StackId};
 
 use crate::callsite::Sites;
 use crate::folding::{Match, Owner};
@@ -128,6 +128,10 @@ pub const FRAMES: &[FrameRule] = &[
     name(Origin::Build, "__init__"),
 ];
 
+/// A copy of a parameter, and of any tensor.
+const PARAMETER_COPY: FrameRule = both(Origin::Build, "torch/nn/parameter.py", "__deepcopy__");
+const TENSOR_COPY: FrameRule = both(Origin::Build, "torch/", "__deepcopy__");
+
 /// Autograd's roots: the gradient of the loss itself, made on the caller's thread.
 const ROOTS: FrameRule = both(Origin::Hook, "torch/autograd/__init__.py", "_make_grads");
 
@@ -158,8 +162,13 @@ const LOOK_UP: &str = "embedding";
 
 /// The origin that a frame stands for, if it does.
 pub fn of_frame(name: &str, filename: &str) -> Option<Origin> {
-    let file = filename.replace('\\', "/");
+    let file = path(filename);
     FRAMES.iter().chain([&ROOTS]).find(|rule| rule.holds(name, &file)).map(|rule| rule.origin)
+}
+
+/// The file of a frame, its parts separated by `/`.
+fn path(filename: &str) -> String {
+    filename.replace('\\', "/")
 }
 
 /// What a frame says.
@@ -194,17 +203,16 @@ impl Said {
         let origin = of_frame(name, filename).or((owner == Owner::Generated).then_some(Origin::Compiled));
         Self {
             origin,
-            recomputes: origin == Some(Origin::Module) || filename.replace('\\', "/").contains(CHECKPOINT),
+            recomputes: origin == Some(Origin::Module) || path(filename).contains(CHECKPOINT),
             runs_engine: name == "_engine_run_backward",
             makes_parameter: name == "materialize" && origin == Some(Origin::Build),
             is_constructor: name == "__init__",
-            is_of_library: filename.replace('\\', "/").contains("torch/"),
+            is_of_library: path(filename).contains("torch/"),
             clears: name == "zero_grad",
             picks: operator(name).is_some_and(|operator| PICKERS.contains(&operator)),
             looks_up: operator(name) == Some(LOOK_UP),
             makes_state: INITIALISERS.iter().any(|part| name.contains(part)),
-            without_grad: name == "decorate_context"
-                && filename.replace('\\', "/").contains("torch/utils/_contextlib.py"),
+            without_grad: name == "decorate_context" && path(filename).contains("torch/utils/_contextlib.py"),
         }
     }
 
@@ -239,12 +247,22 @@ pub(crate) struct StackOrigins {
 
 impl StackOrigins {
     pub(crate) fn new(snapshot: &Snapshot, sites: &Sites, phases: &StackPhases) -> Self {
+        // Whoever copies a model copies its parameters; other tensors that are copied are the program's, such as a cache.
+        let holds =
+            |rule: FrameRule, frame: Frame| rule.holds(snapshot.text(frame.name), &path(snapshot.text(frame.filename)));
+        let copies_models = snapshot.frames.iter().any(|(_, frame)| holds(PARAMETER_COPY, frame));
         let said: Vec<Said> = snapshot
             .frames
             .iter()
             .map(|(id, frame)| {
                 let said = Said::of(snapshot.text(frame.name), snapshot.text(frame.filename), sites.owner(id));
-                if said.origin.is_none() && sites.is_module_call(id) { said.of_module() } else { said }
+                if said.origin.is_none() && sites.is_module_call(id) {
+                    said.of_module()
+                } else if !copies_models && holds(TENSOR_COPY, frame) {
+                    Said { origin: None, ..said }
+                } else {
+                    said
+                }
             })
             .collect();
         if sites.are_operators_only(snapshot) {

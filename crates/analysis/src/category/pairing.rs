@@ -9,6 +9,7 @@ mod copies;
 mod earlier;
 mod fed;
 mod first_steps;
+mod graphs;
 mod hooks;
 mod left;
 mod orders;
@@ -102,6 +103,8 @@ pub(crate) struct Pairing {
     replaced_sizes: FxHashSet<u64>,
     /// Rows of modules that grow from call to call: keys and values.
     pub(crate) growing: FxHashSet<usize>,
+    /// Rows of modules that no backward pass frees, though a graph keeps them.
+    pub(crate) graphs: FxHashSet<usize>,
     /// Input that the program passes to modules, and frees.
     fed: Fed,
     /// Without a backward pass: modules keep most of the blocks that they allocate.
@@ -430,6 +433,7 @@ impl Pairing {
         pairing.find_assigned(&known);
         pairing.find_replaced_sizes(&known);
         pairing.find_growing(&known);
+        pairing.find_graphs(&known);
         pairing
     }
 

@@ -192,8 +192,8 @@ pub const RULES: &[Rule] = &[
         Unknown,
         "behind-layers",
         &[Untold],
-        "the same of several sizes; or after all layers, more than all other such blocks together and not the model's last matrix: pages of \
-         a cache, or weights of another model",
+        "no backward pass: allocated before the recording, and placed as `pages-of-layers` says, but of several sizes; or after all layers, \
+         more than all other such blocks together and not the model's last matrix: pages of a cache, or weights of another model",
         |case| case.is_behind_layers(),
     ),
     rule(
@@ -368,6 +368,14 @@ pub const RULES: &[Rule] = &[
         &[Module, Compiled],
         "allocated by a module, alive when the backward pass begins, and freed by it",
         |case| case.is_saved(),
+    ),
+    rule(
+        Activation,
+        "graph-without-pass",
+        &[Module, Compiled],
+        "allocated by a module in a call that keeps more than a third of what it allocates, and freed by no backward pass: the graph of an \
+         evaluation without `no_grad`, or of a loss that the program keeps",
+        |case| case.is_of_graph(),
     ),
     rule(
         Unknown,

@@ -11,6 +11,9 @@ use crate::lifetime::Lifetime;
 /// So many of one size from one place: keys and values of two layers.
 const MIN_BLOCKS: usize = 4;
 
+/// More of what modules make than this share, in percent, is kept for a backward pass.
+pub(super) const GRAPH_PERCENT: usize = 35;
+
 /// Lines of modules that make what the program collects; a graph that is kept has more.
 pub(super) const MOST_OUTPUTS: usize = 2;
 
@@ -32,8 +35,6 @@ impl<T> Known<'_, T> {
 impl Pairing {
     /// Where no backward pass was recorded: what modules keep, and what the program makes for them to fill.
     pub(super) fn find_caches<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        /// More of what modules make than this share, in percent, is kept for a backward pass that was not recorded.
-        const GRAPH_PERCENT: usize = 35;
         /// Places that keep something for each layer, of a cache: keys, values, and what quantises them. A graph has more.
         const MAX_PLACES: usize = 8;
         let course = known.course;

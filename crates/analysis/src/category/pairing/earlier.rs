@@ -14,6 +14,9 @@ use crate::category::rows;
 use crate::category::runs::Longest;
 use crate::lifetime::Lifetime;
 
+/// Sizes of which some layers are frozen: one may be chance.
+const MIN_FROZEN_SIZES: usize = 2;
+
 impl Pairing {
     /// What was there before the recording and stays: of each size as many parameters as [`before`] finds, the rest the
     /// optimizer's.
@@ -174,12 +177,18 @@ impl Pairing {
             after.checked_sub(1).map_or(address, |at| regions[at].address)
         };
         let among = pairs_at.clone().min().zip(pairs_at.max()).map(|(first, last)| begin(first)..=last);
+        // Of some sizes there are more parameters than gradients, and of others as many: some layers of the model are frozen.
+        let has_more = |&&size: &&u64| wanted.get(&size).is_some_and(|&count| count > gradients(size));
+        let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
+        let large: Vec<u64> = trained.iter().copied().filter(|&size| size > LARGE).collect();
+        let has_frozen_layers = (MIN_FROZEN_SIZES..large.len()).contains(&large.iter().filter(has_more).count());
         let is_among = |block: &Held| {
-            // A block of a segment of its own lies where the driver put it: a table that is frozen, or data.
+            // A block of a segment of its own lies where the driver put it: data, or a table that is frozen, as other layers are.
             let settings = known.memory.ground().settings;
             let fills_segment = settings.segment_bytes(block.block_bytes) < block.block_bytes.saturating_mul(2);
             let is_alone = fills_segment && !settings.expandable_segments;
             block.size_bytes <= LARGE
+                || has_frozen_layers
                 || (!is_alone && among.as_ref().is_none_or(|among| among.contains(&block.address)))
         };
         let is_of_optimizer = |size: u64| known.of_size.get(&size).is_some_and(OfSize::is_of_optimizer_alone);
@@ -211,7 +220,6 @@ impl Pairing {
         };
         let unpaired_blocks = || held.iter().filter(|b| is_unpaired(b.size_bytes) && !is_leaked(b.size_bytes));
         let unpaired_sizes: Vec<u64> = unpaired_blocks().map(|block| block.size_bytes).collect();
-        let trained: Vec<u64> = there.keys().copied().filter(|&size| gradients(size) > 0).collect();
         let rows_of_data = rows::row_bytes(&unpaired_sizes, &trained).or_else(|| {
             let large: Vec<u64> = unpaired_sizes.iter().copied().filter(|&size| size > LARGE).collect();
             let made = if large.is_empty() { Vec::new() } else { known.made_again() };
