@@ -543,8 +543,12 @@ impl Decoder {
         self.qkv != Qkv::Sliced
             && self.mlp != MlpKind::GatedTogether
             && self.experts.is_none()
-            && self.latent.is_none()
-            && self.hybrid == Hybrid::default()
+            && self.is_attention_alone()
+    }
+
+    /// Whether its layers are attention of heads and an MLP or experts: no latent attention, and no recurrent states.
+    pub(crate) fn is_attention_alone(&self) -> bool {
+        self.latent.is_none() && self.hybrid == Hybrid::default()
     }
 
     /// What one of so many tensor-parallel ranks has of each layer: some heads, and a part of the MLP's width. Latent attention is

@@ -552,20 +552,26 @@ fn is_spread(setup: &Setup) -> bool {
 fn is_spread_as_in_dry_runs(architecture: &Architecture, setup: &Setup) -> bool {
     let parallel = setup.parallel;
     let is_compared = setup.mode == Mode::Train && setup.lora.is_none() && architecture.towers.is_empty();
-    let is_plain = match &architecture.body {
-        Body::Decoder(decoder) => decoder.is_plain(),
-        _ => false,
+    let (is_plain, is_attention_alone) = match &architecture.body {
+        Body::Decoder(decoder) => (decoder.is_plain(), decoder.is_attention_alone()),
+        _ => (false, false),
     };
-    let is_layered =
-        matches!(architecture.body, Body::Decoder(_) | Body::Gpt2(_) | Body::Bert(_) | Body::ModernBert(_));
+    let is_replicated = is_plain || matches!(architecture.body, Body::Gpt2(_) | Body::Bert(_));
+    let is_sharded = is_replicated || is_attention_alone || matches!(architecture.body, Body::ModernBert(_));
+    // Those that a Trainer's optimizer goes through one by one.
+    let is_one_by_one =
+        matches!(setup.optimizer, Optimizer::AdamW | Optimizer::AdamWFused | Optimizer::Sgd | Optimizer::SgdMomentum);
     let is_zero = matches!(parallel.sharding, Sharding::Zero1 | Sharding::Zero2 | Sharding::Zero3);
     let is_zero = is_zero && parallel.world_size > 1;
     let is_whole = parallel.tensor <= 1 && parallel.pipeline <= 1;
     is_compared
         && match (parallel.tensor > 1, parallel.pipeline > 1) {
-            _ if is_zero => is_whole && is_layered && setup.autocast.is_none() && setup.dtype != DType::Float16,
-            (false, false) => is_layered,
-            (true, false) => is_plain && (parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp),
+            _ if is_zero => is_whole && is_replicated && setup.autocast.is_none() && setup.dtype != DType::Float16,
+            (false, false) if parallel.sharding == Sharding::Fsdp => is_sharded,
+            (false, false) => is_replicated,
+            (true, false) => {
+                is_plain && is_one_by_one && (parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp)
+            }
             (false, true) => is_plain && parallel.world_size <= 1 && setup.autocast.is_none(),
             (true, true) => false,
         }

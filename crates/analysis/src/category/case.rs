@@ -236,11 +236,6 @@ impl<'a> Case<'a> {
             && self.course.is_right_after_pass(self.alloc)
     }
 
-    /// Whether parameters of its size are freed in the course of the recording, so that it may replace one.
-    pub(crate) fn may_replace(&self) -> bool {
-        self.pairing.replaces(self.size_bytes)
-    }
-
     /// Whether it is a gradient that the program computed for the optimizer.
     pub(crate) fn is_assigned_gradient(&self) -> bool {
         self.pairing.assigned.contains(&self.row)

@@ -99,8 +99,6 @@ pub(crate) struct Pairing {
     pub(crate) kept_by_calls: FxHashSet<usize>,
     /// Rows that are gradients which the program computed itself for the optimizer.
     pub(crate) assigned: FxHashSet<usize>,
-    /// Sizes of parameters of which the program frees some that were there before the first backward pass.
-    replaced_sizes: FxHashSet<u64>,
     /// Rows of modules that grow from call to call: keys and values.
     pub(crate) growing: FxHashSet<usize>,
     /// Rows of modules that no backward pass frees, though a graph keeps them.
@@ -431,15 +429,9 @@ impl Pairing {
         pairing.sizes.extend(known.of_size.iter().filter(|(_, of)| of.built > 0).map(|(&size, _)| size));
         pairing.sizes.extend(pairing.parameters.iter().map(|&row| lifetimes.rows[row].requested_bytes));
         pairing.find_assigned(&known);
-        pairing.find_replaced_sizes(&known);
         pairing.find_growing(&known);
         pairing.find_graphs(&known);
         pairing
-    }
-
-    /// Whether parameters of a size are freed in the course of the recording, so others may replace them.
-    pub(crate) fn replaces(&self, size_bytes: u64) -> bool {
-        self.replaced_sizes.contains(&size_bytes)
     }
 
     pub(crate) fn is_left_by_passes(&self, size_bytes: u64) -> bool {

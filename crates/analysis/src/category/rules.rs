@@ -253,19 +253,11 @@ pub const RULES: &[Rule] = &[
         |case| case.stays() && case.is_made_for_update() && !case.is_repeated(),
     ),
     rule(
-        Parameter,
-        "replaces-parameter",
-        &[Program],
-        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one, where \
-         parameters of this size are freed: a copy of the weights that replaces them",
-        |case| case.is_made_for_update() && case.serves_pass() && case.may_replace(),
-    ),
-    rule(
         Unknown,
         "kept-for-pass",
         &[Program],
-        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one, where no parameter of \
-         this size is freed: a copy of the weights to go back to, an average, or state of the program's own",
+        "allocated by the program right after a backward pass, as large as a parameter, and freed after the next one: a copy of the weights, \
+         an average, state of the program's own, or data of that size",
         |case| case.is_made_for_update() && case.serves_pass(),
     ),
     rule(

@@ -237,7 +237,7 @@ fn the_next_part_of_an_accumulated_batch_is_input_and_no_update() {
     let decided: Vec<Decided> = rows.map(|(row, _)| device.decided(row)).collect();
     let inputs = decided.iter().filter(|decided| decided.category == Category::Input).count();
     assert!(inputs >= passes.len() - 1, "{inputs} inputs between {} passes", passes.len());
-    let updates = ["kept-by-update", "replaces-parameter"];
+    let updates = ["kept-by-update", "kept-for-pass"];
     assert!(!decided.iter().any(|decided| updates.contains(&decided.rule)));
 }
 

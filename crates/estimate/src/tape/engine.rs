@@ -178,7 +178,8 @@ impl Tape {
     fn accumulate(&mut self, id: u32, grad: Tensor) {
         let is_whole = self.sharded.is_some();
         let parameter = &self.parameters[id as usize];
-        if if is_whole { &parameter.whole_grad } else { &parameter.grad }.is_some() {
+        let has_gradient = if is_whole { parameter.whole_grad.is_some() } else { parameter.grad.is_some() };
+        if has_gradient {
             return;
         }
         let grad = if grad.is_only_reference() {
@@ -187,7 +188,8 @@ impl Tape {
             self.alloc_as(Category::Gradient, "gradients", grad.shape, grad.dtype)
         };
         let parameter = &mut self.parameters[id as usize];
-        *(if is_whole { &mut parameter.whole_grad } else { &mut parameter.grad }) = Some(grad);
+        let gradient = if is_whole { &mut parameter.whole_grad } else { &mut parameter.grad };
+        *gradient = Some(grad);
         self.arrive(id);
     }
 }

@@ -40,9 +40,9 @@ pub(crate) struct Sharded {
     current: usize,
     /// Groups in the order in which their forward passes ended.
     order: Vec<usize>,
-    /// What was gathered last, until what is gathered next is copied out (`comm_ctx.all_gather_state`).
+    /// The last gathered block, until the next one is copied out (`comm_ctx.all_gather_state`).
     deferred: Option<Tensor>,
-    /// What is reduced, until the next group's is (`comm_ctx.reduce_scatter_state`).
+    /// The input of the last reduce-scatter, until the next group's (`comm_ctx.reduce_scatter_state`).
     reduced: Option<Tensor>,
 }
 

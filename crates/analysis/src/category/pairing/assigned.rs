@@ -1,7 +1,7 @@
-//! Parameters that the program replaces, and gradients that it computes itself and assigns.
+//! What the program may replace, and gradients that it computes itself and assigns.
 
 use highwater_snapshot::StackId;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::{Known, Pairing, alloc};
 use crate::category::origin::Origin;
@@ -28,36 +28,6 @@ impl Pairing {
                 && leaves(lifetime.requested_bytes)
         });
         self.replaced.extend(replaced.map(|(row, _)| row));
-    }
-
-    /// Sizes of which something from before the first pass goes after it, unless as many parameters stay as there are gradients.
-    pub(super) fn find_replaced_sizes<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        let Some(pass) = known.course.passes.first() else { return };
-        let mut staying: FxHashMap<u64, usize> = FxHashMap::default();
-        for &row in &self.parameters {
-            *staying.entry(known.lifetimes.rows[row].requested_bytes).or_default() += 1;
-        }
-        // A line that makes such a block in later iterations, too, makes data.
-        let is_of_program = |row: usize| (known.told)(row) == Origin::Program;
-        let line = |lifetime: &Lifetime| (lifetime.stack, lifetime.requested_bytes);
-        let rows = || known.lifetimes.rows.iter().enumerate();
-        let later = rows().filter(|&(row, lifetime)| alloc(lifetime) >= pass.end && is_of_program(row));
-        let again: FxHashSet<(StackId, u64)> = later.map(|(_, lifetime)| line(lifetime)).collect();
-        for (row, lifetime) in rows() {
-            let (freed, size) = (known.course.freed(lifetime), lifetime.requested_bytes);
-            let gradients = known.of_size.get(&size).map_or(0, |of| of.gradients);
-            let may_be_parameter = match (known.told)(row) {
-                Origin::Untold => {
-                    self.replaced.contains(&row) && staying.get(&size).is_none_or(|&count| count < gradients)
-                }
-                Origin::Build => alloc(lifetime) < pass.start,
-                Origin::Program => alloc(lifetime) < pass.start && !again.contains(&line(lifetime)),
-                _ => false,
-            };
-            if may_be_parameter && freed >= pass.end && freed < known.course.entries {
-                self.replaced_sizes.insert(size);
-            }
-        }
     }
 
     /// Gradients that the program computes and assigns: blocks that it makes as large as a parameter and that are freed as gradients are

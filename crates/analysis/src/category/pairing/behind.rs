@@ -87,7 +87,11 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             // Of two models whose pages are as large, no number tells.
             let is_sure = || is_most() || is_apart(&layers);
             if is_of_layers || (is_larger(&layers) && are_behind() && is_sure()) {
-                found.insert(group.0, is_of_layers);
+                // Of another model the smaller matrices are behind these layers, too.
+                let is_layer = |other: &Group<'_>| layers.iter().any(|layer| layer.0 == other.0);
+                let lies_so = |other: &&Group<'_>| layers.iter().all(|&layer| is_behind(**other, layer));
+                let is_alone = !others.iter().filter(|other| !is_layer(other)).any(|other| lies_so(&other));
+                found.insert(group.0, is_of_layers && is_alone);
             }
         }
         Behind {

@@ -80,8 +80,8 @@ fn is_of_fewer_bits<'a>(
 ) -> bool {
     /// Numbers that share a scale, at most.
     const MOST_PADDED: u64 = 4096;
-    /// Bytes of a number of the parameter for one of the state.
-    const PARTS: [u64; 2] = [4, 2];
+    /// Bytes of a parameter's number for each byte of state. A half of the size may be a copy of the weights in half precision.
+    const PART: u64 = 4;
     /// Of so many matrices at least.
     const MIN_PARAMETERS: usize = 4;
     let mut sizes: Vec<u64> = sizes.collect();
@@ -91,14 +91,14 @@ fn is_of_fewer_bits<'a>(
         .collect();
     sizes.sort_unstable_by_key(|&size| Reverse(size));
     parameters.sort_unstable_by_key(|&size| Reverse(size));
-    let fits = |times: usize, part: u64| {
+    let fits = |times: usize| {
         let of_parameter = sizes.chunks_exact(times).zip(&parameters);
         of_parameter.len() == parameters.len()
             && of_parameter.into_iter().all(|(blocks, parameter)| {
-                blocks.iter().all(|&size| (parameter / part..=parameter / part + MOST_PADDED).contains(&size))
+                blocks.iter().all(|&size| (parameter / PART..=parameter / PART + MOST_PADDED).contains(&size))
             })
     };
-    parameters.len() >= MIN_PARAMETERS && (1..=MAX_STATES).any(|times| PARTS.iter().any(|&part| fits(times, part)))
+    parameters.len() >= MIN_PARAMETERS && (1..=MAX_STATES).any(fits)
 }
 
 #[cfg(test)]
