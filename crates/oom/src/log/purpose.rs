@@ -261,10 +261,13 @@ pub(super) fn has_vocabulary(source: &str) -> bool {
 /// Words of lines that hold a number for each token and entry of the vocabulary.
 pub(super) const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
+/// The same by either name.
+const OUTPUTS_IN_32_BITS: &str = "Accelerate's float32 copy of the model's outputs, including the logits";
+
 /// What a line of Python allocates, by its words. The earlier row counts.
 const ALLOCATES: [(&str, &str); 31] = [
-    (IN_32_BITS[0], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
-    (IN_32_BITS[1], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
+    (IN_32_BITS[0], OUTPUTS_IN_32_BITS),
+    (IN_32_BITS[1], OUTPUTS_IN_32_BITS),
     ("binary_cross_entropy", "the loss of each element, as large as its input"),
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
