@@ -624,6 +624,24 @@ mod tests {
     }
 
     #[test]
+    fn a_hostile_line_takes_no_longer_than_its_parts() {
+        let least = |line: &str, times: usize| {
+            let run = || {
+                let begin = std::time::Instant::now();
+                (0..times).for_each(|_| assert!(std::hint::black_box(read(line.as_bytes())) != Some(Sentence::Killed)));
+                begin.elapsed()
+            };
+            (0..5).map(|_| run()).min().unwrap()
+        };
+        for (head, part) in [("out of memory ", "error:"), ("out of memory ", "65537 "), ("", "error: 1 MB ")] {
+            let line = |bytes: usize| format!("{head}{}", part.repeat(bytes / part.len()));
+            // Eight times as long; where each part reads the line, it takes 64 times as long.
+            let (short, long) = (least(&line(500), 80), least(&line(4000), 10));
+            assert!(long < 4 * short, "{part}: {long:?} for {short:?}");
+        }
+    }
+
+    #[test]
     fn a_request_beyond_a_limit_has_both() {
         let line = b"[metal::malloc] Attempting to allocate 48736917632 bytes which is greater than the maximum allowed buffer size of 30150672384 bytes.";
         assert_eq!(
