@@ -42,6 +42,8 @@ pub struct Compiled {
 pub struct Surroundings {
     /// The index of a GPU whose memory nvidia-smi's table has in the next line.
     pub index_of_table: Option<u32>,
+    /// Somebody writes that the weights were still being loaded.
+    pub fails_while_loading: bool,
     /// It has frames of a notebook.
     pub is_notebook: bool,
     /// It says, outside of PyTorch's advice, that expandable segments are on.

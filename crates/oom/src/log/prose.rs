@@ -31,10 +31,11 @@ enum Says {
     TimedOut,
     Initializes,
     Contained,
+    Loads,
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 9] = [
+const WORDS: [(Says, &[&str]); 10] = [
     (
         Says::Trains,
         &[
@@ -102,7 +103,9 @@ const WORDS: [(Says, &[&str]); 9] = [
     (
         Says::OtherKernel,
         &[
+            " 2 kernels running",
             " 2 kernels are running",
+            "two kernels running",
             "two kernels are running",
             "both kernels are running",
             "another notebook kernel",
@@ -133,6 +136,10 @@ const WORDS: [(Says, &[&str]); 9] = [
     (Says::Wsl, &["wsl2", "wsl 2", "in wsl", "on wsl", "under wsl", "standard-wsl"]),
     (Says::TimedOut, &["nccl timeout", "nccl time out", "nccl timed out", "collective operation timeout"]),
     (Says::Initializes, &["/initializer/", "/initial_value"]),
+    (
+        Says::Loads,
+        &["during weight loading", "while loading weights", "while loading the weights", "when loading the weights"],
+    ),
     (Says::Contained, &["docker", " container", "kubernetes"]),
 ];
 
@@ -441,6 +448,7 @@ impl ProseReader {
                     Says::TimedOut => &mut seen.has_timed_out,
                     Says::Initializes => &mut seen.initializes,
                     Says::Contained => &mut seen.is_contained,
+                    Says::Loads => &mut seen.fails_while_loading,
                 };
                 *said = true;
             }
