@@ -237,6 +237,11 @@ def misleading():
         "../aten/src/ATen/native/cuda/Loss.cu:115: operator(): block: [0,0,0], thread: [3,0,0] Assertion `input_val >= zero && input_val <= one` failed.\nRuntimeError: CUDA error: device-side assert triggered",
         says="outside the range",
     )
+    windows = (
+        '  File "C:\\detect\\train.py", line 88, in train\n    pred = model(imgs)\n'
+        "RuntimeError: CUDA out of memory. Tried to allocate 252.00 MiB (GPU 0; 6.00 GiB total capacity; 120.50 MiB already allocated; 4.10 GiB free; 348.00 MiB reserved in total by PyTorch)"
+    )
+    told("refused_on_windows", "refused", "larger-page-file", windows)
     inception = (
         f'  File "{PACKAGES}/torchvision/models/inception.py", line 155, in _forward\n    x = self.Mixed_5b(x)\n'
         f'  File "{PACKAGES}/torch/nn/functional.py", line 2450, in batch_norm\n    return torch.batch_norm(input, training=training)\n'
