@@ -203,7 +203,54 @@ def works():
     told("sentences", "too-big", "shrink", "Fine-tuning with sentence-transformers, batch size 16:\nCUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 6.06 GiB already allocated; 0 bytes free; 6.38 GiB reserved in total by PyTorch)", setting="max_seq_length")
 
 
+def misleading():
+    """Words of code, names and flags that say less than they seem to, and failures that need a step of their own."""
+    loss = (
+        '  File "/home/u/cityseg/train_small.py", line 271, in train\n    val_loss = criterion(outputs, labels)\n'
+        '  File "/home/u/cityseg/losses.py", line 64, in bootstrapped\n    kept = probabilities[mask.repeat(1, c) >= 0]\n'
+    )
+    told("loss_of_a_validation", "too-big", "evaluate-in-parts", f"{loss}RuntimeError: CUDA out of memory. Tried to allocate 296.00 MiB (GPU 0; 10.76 GiB total capacity; 9.41 GiB already allocated; 210.56 MiB free; 63.12 MiB cached)")
+    scores = (
+        f'  File "{PACKAGES}/diffusers/models/cross_attention.py", line 253, in get_attention_scores\n'
+        "    attention_probs = attention_scores.softmax(dim=-1)\n"
+    )
+    told("scores_of_diffusers", "too-big", "fused-attention", scores + full("3.00 GiB", "15.77 GiB", "2.31 GiB", "11.52 GiB", "11.40 GiB", "122.88 MiB"))
+    rocm = (
+        '  File "/home/u/ComfyUI/comfy/ops.py", line 47, in scaled_dot_product_attention\n'
+        "    return torch.nn.functional.scaled_dot_product_attention(q, k, v, *args, **kwargs)\n"
+    )
+    whole = full("61.20 GiB", "23.98 GiB", "7.02 GiB", "16.60 GiB", "16.10 GiB", "301.44 MiB").replace("CUDA", "HIP", 1)
+    told("attention_on_rocm", "never-fits", "fused-attention", rocm + whole, setting="AOTRITON")
+    told(
+        "vllm_negative_cache_0_7", "kv-cache", "raise-share",
+        "INFO 03-02 10:11:07 worker.py:267] the current vLLM instance can use total_gpu_memory (8.00GiB) x gpu_memory_utilization (0.60) = 4.80GiB\n"
+        "INFO 03-02 10:11:07 worker.py:267] model weights take 4.10GiB; non_torch_memory takes 0.05GiB; PyTorch activation peak memory takes 1.30GiB; the rest of the memory reserved for KV Cache is -0.65GiB.",
+    )
+    told(
+        "vllm_full_at_its_start", "other-process", "end-process",
+        "ValueError: Free memory on device (0.61/79.32 GiB) on startup is less than desired GPU memory utilization (0.5, 39.66 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+        absent="gpu-memory-utilization",
+    )
+    told("fault_on_rocm", "not-memory", "find-kernel", "Memory access fault by GPU node-1 (Agent handle: 0x5581c0) on address 0x7f2e91600000. Reason: Unknown.", says="AMD_SERIALIZE_KERNEL")
+    told(
+        "assertion_of_a_value", "not-memory", "find-kernel",
+        "../aten/src/ATen/native/cuda/Loss.cu:115: operator(): block: [0,0,0], thread: [3,0,0] Assertion `input_val >= zero && input_val <= one` failed.\nRuntimeError: CUDA error: device-side assert triggered",
+        says="outside the range",
+    )
+    windows = (
+        '  File "C:\\detect\\train.py", line 88, in train\n    pred = model(imgs)\n'
+        "RuntimeError: CUDA out of memory. Tried to allocate 252.00 MiB (GPU 0; 6.00 GiB total capacity; 120.50 MiB already allocated; 4.10 GiB free; 348.00 MiB reserved in total by PyTorch)"
+    )
+    told("refused_on_windows", "refused", "larger-page-file", windows)
+    inception = (
+        f'  File "{PACKAGES}/torchvision/models/inception.py", line 155, in _forward\n    x = self.Mixed_5b(x)\n'
+        f'  File "{PACKAGES}/torch/nn/functional.py", line 2450, in batch_norm\n    return torch.batch_norm(input, training=training)\n'
+    )
+    few = full("56.00 MiB", "11.91 GiB", "40.06 MiB", "11.30 GiB", "11.10 GiB", "90.11 MiB")
+    told("blocks_with_numbers", "too-big", "shrink", f"In epoch 3, only on one GPU, with 32 kernels in the first layer:\n{inception}{few}", absent="billion")
+
+
 def of_posts():
     """All of them."""
-    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works):
+    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading):
         group()

@@ -198,4 +198,7 @@ TEXTS = [
     "I have only one GPU with 24 GB of VRAM: how can I fix CUDA out of memory before it comes?",
     "state of the player: \"killed\", 3 of 5 are left",
     "[WARNING] kernels for sm_120 are built at the first run; a kernel image is available for sm_90",
+    "# Memory of the GPU\nTraining is hungry, and `CUDA out of memory error` is quite common while you look for settings that your card allows.",
+    "Set `killed` if the job was cancelled by the user.",
+    "$ nvidia-smi -L\nGPU 0: NVIDIA A10 (UUID: GPU-5c2b1f0a-417b-9d3e-8a6f-2b7c1d9e0f3a)",
 ]

@@ -11,6 +11,9 @@ const TABLE: &str = include_str!("options.txt");
 /// What stands between a setting and the same for older releases.
 const OLDER: &str = " :: ";
 
+/// What stands before a word of another program.
+const OTHER: &str = "without ";
+
 /// The rows of the table, in its order: the earlier one counts.
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| read(TABLE));
 
@@ -18,6 +21,8 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| read(TABLE));
 #[derive(Debug)]
 struct Row {
     words: Vec<&'static str>,
+    /// Words of another program, in whose lines the others do not count.
+    others: Vec<&'static str>,
     options: Vec<ProgramOption>,
 }
 
@@ -43,11 +48,16 @@ fn read(table: &'static str) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         if line.starts_with("= ") {
-            rows.push(Row { words: Vec::new(), options: Vec::new() });
+            rows.push(Row { words: Vec::new(), others: Vec::new(), options: Vec::new() });
         } else if let Some(row) = rows.last_mut() {
             let mut fields = line.split('|').map(str::trim);
             if let Some(words) = line.strip_prefix("~ ") {
-                row.words.extend(words.split(" | ").map(str::trim));
+                for word in words.split(" | ").map(str::trim) {
+                    match word.strip_prefix(OTHER) {
+                        Some(other) => row.others.push(other),
+                        None => row.words.push(word),
+                    }
+                }
             } else if let (Some(works), Some(id), Some(title), Some(setting), Some(detail)) =
                 (fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
             {
@@ -65,12 +75,13 @@ fn read(table: &'static str) -> Vec<Row> {
 
 /// All words that programs are known by.
 pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().flat_map(|row| row.words.iter().copied())
+    ROWS.iter().flat_map(|row| row.words.iter().chain(&row.others).copied())
 }
 
 /// The first row with a word that `has` finds.
 pub(crate) fn named(has: impl Fn(&str) -> bool) -> Option<Named> {
-    let at = ROWS.iter().position(|row| row.words.iter().any(|word| has(word)))?;
+    let any = |words: &[&'static str]| words.iter().any(|word| has(word));
+    let at = ROWS.iter().position(|row| any(&row.words) && !any(&row.others))?;
     u8::try_from(at).ok().map(Named)
 }
 
@@ -151,6 +162,17 @@ mod tests {
         let count = words.len();
         words.dedup();
         assert_eq!(words.len(), count);
+    }
+
+    #[test]
+    fn a_longer_name_may_be_another_program_s() {
+        let line = |line: &'static str| named(|word| line.contains(word)).unwrap();
+        let titles = |program: super::Named| -> Vec<String> {
+            program.options(Some(Purpose::Load)).into_iter().map(|step| step.title).collect()
+        };
+        let (ray, plain) = ("-m openrlhf.cli.train_ppo_ray --x", "-m openrlhf.cli.train_ppo --x");
+        assert_ne!(titles(line(ray)), titles(line(plain)));
+        assert_eq!(titles(line(ray)), titles(line("python train_ppo_ray.py")));
     }
 
     #[test]

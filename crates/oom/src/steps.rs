@@ -95,8 +95,9 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         // Enough was free, so memory that others release changes nothing, unless hardly anything was.
         let is_nearly_full =
             situation.free_bytes.zip(situation.capacity_bytes).is_some_and(|(free, all)| free < all / NEARLY_FULL_PART);
-        let first = if is_nearly_full { "free-outside" } else { "look-at-device" };
-        steps.sort_by_key(|step| (step.id != first, step.id != "look-at-device"));
+        let look = if situation.is_windows { "larger-page-file" } else { "look-at-device" };
+        let first = if is_nearly_full { "free-outside" } else { look };
+        steps.sort_by_key(|step| (step.id != first, step.id != look));
     }
     let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
     if exceeds_watermark(situation) && own.is_empty() {

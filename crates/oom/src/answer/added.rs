@@ -57,6 +57,10 @@ pub(super) fn fused_attention(situation: &Situation) -> Step {
         "without one, PyTorch multiplies all queries by all keys: memory grows with the square of the tokens",
     );
     step.with(match situation.backend {
+        Some("HIP") => {
+            "TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, or flash-attn for ROCm; in ComfyUI --use-quad-cross-attention or \
+             --use-split-cross-attention"
+        }
         Some("NPU") => "torch_npu.npu_fusion_attention",
         Some("XPU" | "MPS") => "attention in slices, such as pipe.enable_attention_slicing()",
         _ => {

@@ -260,7 +260,7 @@ pub(super) fn pinned_of(requested: Option<u64>, found: &Found) -> (Diagnosis, Ve
         diagnosis
             .notes
             .push("WSL lets processes lock only a part of its memory, however much of it is free".to_owned());
-        // Memory is not what lacks.
+        // Free memory is not the limit.
         steps.truncate(1);
     }
     if surroundings.offloads_to_host
@@ -273,8 +273,8 @@ pub(super) fn pinned_of(requested: Option<u64>, found: &Found) -> (Diagnosis, Ve
     if surroundings.is_wsl {
         let native = Step::new(
             "other-system",
-            "give WSL more memory, or run on Linux itself",
-            "a part of WSL's memory is what can be locked",
+            "give WSL more memory, or run on native Linux",
+            "WSL can lock only a part of its memory",
         );
         steps.push(native.with("memory=48GB in .wslconfig, then wsl --shutdown"));
     }
@@ -441,8 +441,9 @@ fn page_file(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         // A process was importing it, and each worker of a trainer imports it again.
         let fewer = Step::new(
             "less-host-memory",
-            "use fewer workers: on Windows each is a new process that imports torch and commits memory for its libraries",
-            "with none the data is read in the program itself",
+            "use fewer data loader workers",
+            "on Windows each worker is a new process that imports torch and commits memory for its libraries; with 0 workers, the main \
+             process reads the data",
         );
         steps.truncate(1);
         steps.insert(0, fewer.with("num_workers=0, then 1 or 2"));

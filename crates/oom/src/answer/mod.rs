@@ -281,8 +281,9 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         if group.is_some_and(|group| group.asked.attends())
             && situation.tried_bytes >= Some(LARGE_SCORES_BYTES)
             && matches!(diagnosis.cause, Cause::TooBig | Cause::NeverFits | Cause::Unknown)
-            && !has_own
+            && (!has_own || diagnosis.cause == Cause::NeverFits && situation.backend == Some("HIP"))
         {
+            // On AMD's GPUs the fused kernels have to be turned on, whatever the program.
             let at = steps.iter().position(|step| step.id == "shrink").unwrap_or(0);
             steps.insert(at, fused_attention(&situation));
         }
@@ -378,7 +379,10 @@ fn is_loading(situation: &Situation, log: &EngineLog, found: &Found) -> bool {
     let has_gaps = rest.is_some_and(|(rest, held)| rest > held / 50);
     let is_full = || !has_pool && !has_gaps && !allocates_cache() && exceeds_share() == Some(true);
     let loads = found.groups.first().is_some_and(|group| group.asked.loads());
-    loads || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load")) || is_full()
+    loads
+        || found.surroundings.fails_while_loading && !has_pool
+        || found.events.iter().any(|event| matches!(event.id, "vllm-load" | "tgi-load"))
+        || is_full()
 }
 
 /// The lines that asked for the memory, in a sentence.

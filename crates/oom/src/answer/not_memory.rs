@@ -221,17 +221,32 @@ fn find_kernel() -> Step {
     .with("CUDA_LAUNCH_BLOCKING=1 python train.py")
 }
 
+/// The same on AMD's GPUs.
+fn find_kernel_of_rocm() -> Step {
+    Step {
+        title: "find the operation that failed first: run it on the CPU, or with AMD_SERIALIZE_KERNEL=3".to_owned(),
+        ..find_kernel()
+    }
+    .with("AMD_SERIALIZE_KERNEL=3 python train.py")
+}
+
 /// A kernel found a value that it refuses.
 fn assertion(event: &Event) -> (Diagnosis, Vec<Step>) {
     let assertion = event.text("assertion");
     let of = assertion.map_or_else(String::new, |assertion| format!(" (`{assertion}`)"));
+    let names = |words: &[&str]| assertion.is_some_and(|assertion| words.iter().any(|word| assertion.contains(word)));
+    let is_of_table = names(&["srcSelectDimSize", "index", "Index"]);
+    let is_of_classes = names(&["n_classes", "cur_target"]);
+    let why = if assertion.is_none() || is_of_table || is_of_classes {
+        "usually an index is out of range, such as a token beyond the embedding or a label beyond the classes"
+    } else {
+        "a value is outside the range that the kernel accepts"
+    };
     let text = format!(
-        "a kernel stopped at an assertion{of}: usually an index is out of range, such as a token beyond the embedding or a label beyond the \
-         classes; memory did not run out, and every later call on the GPU fails"
+        "a kernel stopped at an assertion{of}: {why}; memory did not run out, and every later call on the GPU fails"
     );
     let mut steps = vec![find_kernel()];
-    let names = |words: &[&str]| assertion.is_some_and(|assertion| words.iter().any(|word| assertion.contains(word)));
-    if names(&["srcSelectDimSize", "index", "Index"]) {
+    if is_of_table {
         let check = Step::new(
             "check-indices",
             "compare the largest index with the size of the table: tokens that were added need an embedding that has grown with them",
@@ -241,7 +256,7 @@ fn assertion(event: &Event) -> (Diagnosis, Vec<Step>) {
             0,
             check.with("model.resize_token_embeddings(len(tokenizer)); print(input_ids.max(), model.get_input_embeddings().num_embeddings)"),
         );
-    } else if names(&["n_classes", "cur_target", "t >= 0"]) {
+    } else if is_of_classes {
         let check = Step::new(
             "check-indices",
             "compare the labels with the number of classes",
@@ -252,35 +267,55 @@ fn assertion(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::NotMemory, text), steps)
 }
 
-/// A kernel read or wrote where nothing is.
+/// Whether a failure is of AMD's GPUs.
+fn is_of_rocm(event: &Event) -> bool {
+    ["ROCm", "HIP"].contains(&event.origin)
+}
+
+/// A kernel read or wrote an invalid address.
 fn illegal_access(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let is_of_rocm = is_of_rocm(event);
+    let platform = if is_of_rocm { "ROCm" } else { "CUDA" };
     let text = format!(
-        "{} reports that a kernel accessed memory that is not there: a fault of a kernel, of an index or of an extension that was built for \
-         another CUDA; memory did not run out, and every later call on the GPU fails",
+        "{} reports that a kernel accessed an invalid address: a bug in a kernel, an index out of range, or an extension built for another \
+         {platform} version; memory did not run out, and every later call on the GPU fails",
         event.origin
     );
     let rebuild = Step::new(
         "matching-build",
-        "if an extension is in the program, build it again with the CUDA of the installed torch, or use newer releases of both",
+        format!(
+            "if an extension is in the program, build it again with the {platform} of the installed torch, or use newer releases of both"
+        ),
         "kernels that were compiled with another toolkit fail like this",
     )
-    .with("python -c \"import torch; print(torch.version.cuda)\"; nvcc --version");
-    (because(Cause::NotMemory, text), vec![find_kernel(), rebuild])
+    .with(if is_of_rocm {
+        "python -c \"import torch; print(torch.version.hip)\"; hipcc --version"
+    } else {
+        "python -c \"import torch; print(torch.version.cuda)\"; nvcc --version"
+    });
+    let find = if is_of_rocm { find_kernel_of_rocm() } else { find_kernel() };
+    (because(Cause::NotMemory, text), vec![find, rebuild])
 }
 
 /// Nothing was compiled for this GPU.
 fn kernel_image(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let text = format!(
-        "the installed torch, or an extension, has no kernels for this GPU ({}): the GPU is newer or older than those that it was built for; \
-         memory did not run out",
-        event.origin
-    );
+    let text = "the installed torch, or an extension, has no kernels for this GPU: the GPU is newer or older than those that it was built \
+                for; memory did not run out";
+    let is_of_rocm = is_of_rocm(event);
     let install = Step::new(
         "matching-build",
-        "install a build of torch and of its extensions that supports this GPU, with a driver that fits",
-        "GPUs of the Blackwell generation (sm_120) need a build for CUDA 12.8 or newer",
+        "install builds of torch and its extensions that support this GPU, and a matching driver",
+        if is_of_rocm {
+            "a build for ROCm has kernels only for the gfx targets that it lists"
+        } else {
+            "GPUs of the Blackwell generation (sm_120) need a build for CUDA 12.8 or newer"
+        },
     )
-    .with("python -c \"import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())\"");
+    .with(if is_of_rocm {
+        "python -c \"import torch; print(torch.version.hip, torch.cuda.get_arch_list())\"; rocminfo | grep gfx"
+    } else {
+        "python -c \"import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())\""
+    });
     (because(Cause::NotMemory, text), vec![install])
 }
 
@@ -303,8 +338,8 @@ fn old_driver(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 /// The loss is not a number.
 fn no_number() -> (Diagnosis, Vec<Step>) {
-    let text = "the loss is not a number (NaN): a value overflowed or was undefined, which has nothing to do with memory; the text has no \
-                error of memory";
+    let text =
+        "the loss is not a number (NaN): a value overflowed or was undefined; the text reports no out-of-memory error";
     let check = Step::new(
         "check-numbers",
         "train in bfloat16 or float32, or compute the loss that overflows in float32; then look for the first value that is not finite",
@@ -321,26 +356,26 @@ fn unsupported() -> (Diagnosis, Vec<Step>) {
     let smaller = Step::new(
         "shrink",
         "run it once with a much smaller batch, and watch the GPU's memory: if the error is gone, the GPU was full",
-        "the same layout and type then worked, so only the size was in the way",
+        "the layout and the type are then supported, and the size was the cause",
     )
     .with("batch_size=1; nvidia-smi --query-gpu=memory.used,memory.total --format=csv -l 1");
     let contiguous = Step::new(
         "other-layout",
-        "if it stays, pass contiguous inputs, or run once without cuDNN",
+        "if the error is still there, pass contiguous inputs, or run once without cuDNN",
         "tensors of more than 2^31 elements and some mixed types are not supported either",
     )
     .with("x = x.contiguous(); torch.backends.cudnn.enabled = False");
     (because(Cause::Unknown, text), vec![smaller, contiguous])
 }
 
-/// A size that is no size follows from a rank that was stopped.
+/// An invalid size that follows from a rank that was stopped.
 pub(super) fn after_timeout() -> (Diagnosis, Vec<Step>) {
-    let text = "a collective of NCCL timed out, and the request of more than an exbibyte follows from it: its size was never received; memory \
-                did not run out";
+    let text = "an NCCL collective timed out, and the request of more than 1 EiB probably follows from it: the size that a rank should have \
+                received is not valid; memory did not run out";
     let find = Step::new(
         "find-timeout",
-        "find the rank that did not come to the collective, and why: look for the first error of any rank",
-        "a rank that failed, waits for data or runs another branch lets all others wait",
+        "find the rank that did not reach the collective: look for the first error of any rank",
+        "all ranks wait for one that failed, waits for data or took another branch",
     )
     .with("NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=2000 on all ranks; py-spy dump --pid PID");
     (because(Cause::NotMemory, text), vec![find])

@@ -142,7 +142,7 @@ pub(super) fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         let tables = Step::new(
             "smaller-model",
             "make the variable smaller: a smaller vocabulary or embedding, or an optimizer with less state",
-            "it is the initial value of a variable, whose size no batch changes",
+            "it is the initial value of a variable, and its size does not depend on the batch",
         );
         steps = vec![end_others(None, found), tables, memory_growth()];
     }

@@ -14,6 +14,9 @@ use crate::log::{Event, Found};
 use crate::situation::Situation;
 use crate::steps::Step;
 
+/// A share of fewer hundredths of a GPU holds no model.
+const LEAST_SHARE: u64 = 10;
+
 /// The answer to a failure of vLLM.
 pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     let (mut diagnosis, mut steps) = match event.id {
@@ -213,10 +216,11 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
         format!("{} is {fits} % of the GPU; weights and the KV cache must fit in that", size(free)),
     )
     .with(format!("--gpu-memory-utilization 0.{fits:02}"));
-    (
-        because(Cause::OtherProcess, text),
-        vec![end_others(Some((used, missing)), found), lower.brings(missing, Some(missing))],
-    )
+    let mut steps = vec![end_others(Some((used, missing)), found)];
+    if fits >= LEAST_SHARE {
+        steps.push(lower.brings(missing, Some(missing)));
+    }
+    (because(Cause::OtherProcess, text), steps)
 }
 
 fn sampler(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {

@@ -1,4 +1,4 @@
-//! What people write around a log changes the answer: the command that they ran, the model's size, the GPUs and kernels that they tell of.
+//! Adapts an answer to the text around a log: the command, the model's size, and the GPUs and kernels that the text mentions.
 
 use highwater_units::size;
 
@@ -12,7 +12,7 @@ use crate::situation::Situation;
 const TRAINED_BYTES: u64 = 16;
 /// A model's name rounds its size: it is off by this part at most.
 const COPY_ERROR: u64 = 16;
-/// Most GPUs have no more.
+/// The memory of an A100 or H100, for a text without the GPU's.
 const USUAL_GPU_BYTES: u64 = 80 << 30;
 
 /// Flags of the length of a sequence and of the size of an image or a video.
@@ -33,6 +33,21 @@ const LENGTHS: [&str; 16] = [
     "image_size",
     "imgsz",
     "num_frames",
+];
+
+/// Words in the names of other batches: those of an evaluation, of a whole job, and of data that stays on the host.
+const OTHER_BATCHES: [&str; 11] = [
+    "eval",
+    "val_",
+    "test",
+    "global",
+    "map_",
+    "preproc",
+    "token",
+    "write",
+    "rollout_batch",
+    "generation_batch",
+    "total_batch",
 ];
 
 /// Changes an answer by what the text says beside the log.
@@ -108,7 +123,7 @@ fn batches(command: &Command) -> Vec<String> {
     let normal = |name: &str| name.replace('-', "_").to_lowercase();
     let is_batch = |name: &str| {
         let name = normal(name);
-        name.contains("batch_size") && !["eval", "val_", "test", "global"].iter().any(|other| name.contains(other))
+        name.contains("batch_size") && !OTHER_BATCHES.iter().any(|other| name.contains(other))
     };
     let is_large = |value: &str| value.parse().is_ok_and(|size: u64| size > 1);
     let flags = command.flags.iter().filter(|flag| flag.is_set && is_batch(&flag.name));
@@ -142,13 +157,13 @@ fn all_parameters(answer: &mut Answer, found: &Found) {
         return;
     }
     let than = situation.capacity_bytes.map_or_else(
-        || format!("the {} of most GPUs", size(USUAL_GPU_BYTES)),
+        || format!("the {} of an A100 or H100", size(USUAL_GPU_BYTES)),
         |capacity| format!("the {} of this GPU", size(capacity)),
     );
     let billions = size_of_model(parameters);
     let why = format!(
-        "training all {billions} parameters with Adam takes about {}, 16 bytes for each (weights, gradients and two averages in 32 bits), \
-         more than {than}, whatever the batch",
+        "training all {billions} parameters with Adam takes about {} ({TRAINED_BYTES} bytes each: weights, gradients and two averages in \
+         float32), more than {than}, at any batch size",
         size(needed)
     );
     if answer.diagnosis.cause == Cause::Unknown {
@@ -159,8 +174,8 @@ fn all_parameters(answer: &mut Answer, found: &Found) {
     }
     let step = Step::new(
         "shard-state",
-        "train adapters (LoRA, QLoRA), or give each of several GPUs a part of the weights, the gradients and the optimizer's state",
-        "with all of them in 16 bits it is still about half of that",
+        "train adapters (LoRA, QLoRA), or shard weights, gradients and optimizer state over several GPUs",
+        "in 16 bits, training all parameters still takes about half of that",
     );
     answer.steps.insert(
         0,
@@ -198,7 +213,7 @@ fn placed(steps: &mut Vec<Step>, found: &Found) {
     {
         let step = Step::new(
             "balance-gpus",
-            "give the first GPU a smaller number: each bounds the weights alone, and the cache and the activations come on top of them",
+            "lower the first GPU's share: each number limits only the weights, and the cache and the activations need more",
             format!(
                 "it is {}; the first GPU also has the cache of its layers and the buffers of a pass",
                 split.value.as_deref().unwrap_or_default()
@@ -208,7 +223,7 @@ fn placed(steps: &mut Vec<Step>, found: &Found) {
     } else if found.surroundings.fills_one_gpu {
         let step = Step::new(
             "balance-gpus",
-            "spread the model over the GPUs: the text says that one of them is full while others have room",
+            "spread the model over the GPUs: the text says that only one of them is full",
             "encoders, decoders and the last layers may all be put on one GPU; place them by hand, or use the program's own number of GPUs",
         );
         steps.insert(
@@ -218,14 +233,17 @@ fn placed(steps: &mut Vec<Step>, found: &Found) {
     }
 }
 
-/// `17,24` of `24,24`: about seven tenths of the first.
+/// The part of the first GPU's number that remains: the cache and the buffers of a pass need the rest. A start, which users refine.
+const FIRST_GPU_PART: f64 = 0.7;
+
+/// `17,24` of `24,24`.
 fn smaller_first(value: &str) -> Option<String> {
     let mut parts: Vec<String> = value.split(',').map(|part| part.trim().to_owned()).collect();
     let first: f64 = parts.first()?.parse().ok()?;
     if !(2.0..1000.0).contains(&first) || parts.len() < 2 {
         return None;
     }
-    parts[0] = format!("{:.0}", first * 0.7);
+    parts[0] = format!("{:.0}", first * FIRST_GPU_PART);
     Some(parts.join(","))
 }
 
@@ -297,13 +315,54 @@ fn without_set(setting: &str, command: &Command) -> String {
             kept.extend(&words[at..(at + length).min(words.len())]);
         }
         at += length;
+        if is_set && words.get(at).is_some_and(|next| next.starts_with('(')) {
+            // What is said of this flag.
+            at += words[at..].iter().position(|word| word.contains(')')).map_or(0, |end| end + 1);
+        }
     }
-    kept.join(" ")
+    // An alternative may be all that is left.
+    let is_conjunction = |word: &str| ["or", "and"].contains(&word);
+    let mut rest: Vec<&str> = Vec::new();
+    for word in kept {
+        if !is_conjunction(word) || rest.last().is_some_and(|last| !is_conjunction(last)) {
+            rest.push(word);
+        }
+    }
+    while rest.last().is_some_and(|last| is_conjunction(last)) {
+        rest.pop();
+    }
+    if rest.first() == Some(&"in") {
+        return String::new();
+    }
+    rest.join(" ").trim_end_matches([',', ';']).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_that_stays_on_the_host_is_no_batch_of_the_gpu() {
+        let of = |name: &str| {
+            let flag = crate::log::Flag {
+                name: name.to_owned(),
+                value: Some("1000".to_owned()),
+                is_set: true,
+                has_equals: false,
+            };
+            batches(&Command { is_shown: true, flags: vec![flag] })
+        };
+        for name in [
+            "dataset_map_batch_size",
+            "preprocessing_batch_size",
+            "tokenizer_batch_size",
+            "rollout_batch_size",
+            "generation_batch_size",
+        ] {
+            assert!(of(name).is_empty(), "{name}");
+        }
+        assert_eq!(of("train-batch-size"), ["--train-batch-size 1"]);
+    }
 
     #[test]
     fn flags_that_are_set_go() {
@@ -321,6 +380,15 @@ mod tests {
         let rest = |setting| without_set(setting, &command);
         assert_eq!(rest("--gradient-checkpointing --blocks_to_swap 18, --cache_latents"), "--cache_latents");
         assert_eq!(rest("--vae_batch_size 1 --cache_latents"), "--vae_batch_size 1 --cache_latents");
+        for (setting, left) in [
+            ("--gradient_checkpointing, or --other", "--other"),
+            ("--other, or --gradient_checkpointing", "--other"),
+            ("--gradient_checkpointing (SDXL: --x y), or --other, in ARGS", "--other, in ARGS"),
+            ("--gradient_checkpointing, in ARGS", ""),
+            ("--a, or --gradient_checkpointing, or --b", "--a, or --b"),
+        ] {
+            assert_eq!(rest(setting), left);
+        }
         assert_eq!(rest("lower --blocks_to_swap 18"), "lower --blocks_to_swap 18");
         assert_eq!(smaller_first("24,24").as_deref(), Some("17,24"));
         assert_eq!(smaller_first("auto"), None);

@@ -28,6 +28,8 @@ const LINE_BYTES: usize = 4096;
 const APART: usize = 6;
 /// What is said so many words before a failure may be about something else.
 const NEAR_WORDS: usize = 8;
+/// A number has no more words: `1`, `234`, `567MB`.
+const NUMBER_WORDS: usize = 3;
 /// A whole number without a unit is a size from here on.
 const LEAST_SIZE: u64 = 1 << 16;
 
@@ -213,15 +215,19 @@ fn clauses(line: &str) -> Vec<Vec<&str>> {
 
 /// Whether the last words tell that something was seen: `I am seeing RuntimeError`.
 fn says_seen(before: &str) -> bool {
-    let words: Vec<&str> =
-        before.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let last = &words[words.len().saturating_sub(APART)..];
-    last.iter().any(|word| SEEN.contains(word)) && !is_hedged(last)
+    let words = before.rsplit(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    // No more are read: a hostile line has this ending everywhere.
+    let mut last: Vec<&str> = words.take(APART).collect();
+    last.reverse();
+    last.iter().any(|word| SEEN.contains(word)) && !is_hedged(&last)
 }
 
 /// Whether the words nearest before a failure name the host's memory: `on 8 GPUs the system RAM grows, and it runs out of memory`.
 fn is_of_host(line: &str) -> bool {
-    let Some(at) = ["out of memory", "out-of-memory", "oom"].iter().filter_map(|words| line.rfind(words)).max() else {
+    // `room` and `bloom` hold the letters of `oom`.
+    let begins = |at: &usize| !line[..*at].chars().next_back().is_some_and(char::is_alphanumeric);
+    let last_of = |words: &&str| line.rmatch_indices(*words).map(|(at, _)| at).find(begins);
+    let Some(at) = ["out of memory", "out-of-memory", "oom"].iter().filter_map(last_of).max() else {
         return false;
     };
     let last = |words: &[&str]| words.iter().filter_map(|words| line[..at].rfind(words)).max();
@@ -324,7 +330,11 @@ fn is_subject(after: &[&str]) -> bool {
     let errors = after.first().is_some_and(|word| {
         matches!(*word, "errors" | "issues" | "issue" | "situation" | "problems" | "handling" | "handler" | "killer")
     });
+    // `CUDA out of memory error is quite common`.
+    let is_told_of = matches!(after, ["error" | "exception", "is", ..])
+        && after.iter().take(APART).any(|word| matches!(*word, "common" | "expected" | "usual" | "normal" | "typical"));
     errors
+        || is_told_of
         || after
             .iter()
             .take(3)
@@ -444,11 +454,10 @@ fn quotes_killed(line: &str) -> bool {
         let (before, after) = (&line[..at], &line[at + word.len()..]);
         let quote = before.chars().next_back().filter(|quote| after.starts_with(*quote));
         match quote {
-            Some('`') => true,
-            Some(mark @ ('"' | '\'')) => {
+            Some(mark @ ('`' | '"' | '\'')) => {
                 let before = before.trim_end_matches(mark);
                 before.ends_with(' ')
-                    && before.split_ascii_whitespace().next_back().is_some_and(|word| TELLS.contains(&word))
+                    && before.rsplit(' ').filter(|word| !word.is_empty()).take(3).any(|word| TELLS.contains(&word))
             }
             _ => false,
         }
@@ -490,17 +499,20 @@ fn requested(line: &str) -> Option<u64> {
 fn is_of_request(line: &str, at: usize) -> bool {
     let words =
         |text| str::split(text, |letter: char| !letter.is_alphanumeric()).filter(|word: &&str| !word.is_empty());
-    let tells = |word: &str| REQUESTS.iter().any(|begin| word.contains(begin));
+    let tells = |word: &str| REQUESTS.iter().any(|begin| word.starts_with(begin)) || word.ends_with("alloc");
     let (before, after) = line.split_at(at);
+    let is_size = ["of size ", "size: ", "size:", "size = ", "size="].iter().any(|words| before.ends_with(words));
     let before: Vec<&str> = words(before).rev().take(APART + 2).collect();
     // The number and its unit come first.
+    let is_digit = |letter: char| letter.is_ascii_digit();
     let after: Vec<&str> =
-        words(after).skip_while(|word| word.starts_with(|letter: char| letter.is_ascii_digit())).take(APART).collect();
+        words(after).take(APART + NUMBER_WORDS).skip_while(|word| word.starts_with(is_digit)).take(APART).collect();
     let is_unit = after.first().is_some_and(|word| UNITS.contains(word));
     let behind = &after[usize::from(is_unit)..];
     let is_of_gpu = behind.first().is_some_and(|word| OF_GPU.contains(word));
     !is_of_gpu
         && (before.first() == Some(&"for")
+            || is_size
             || before.iter().any(|word| tells(word))
             || behind.iter().any(|word| tells(word)))
 }
@@ -523,7 +535,10 @@ fn placed_sizes(line: &str) -> impl Iterator<Item = (usize, u64)> {
 
 /// `14796.44 MB`, `size: 302022656`.
 fn size(text: &[u8], before: &[u8]) -> Option<u64> {
-    let dense: Vec<u8> = text.iter().take(48).copied().filter(|byte| *byte != b' ').chain(*b"|").collect();
+    // A digit behind a blank begins another number.
+    let is_next = |two: &[u8]| two[0] == b' ' && two[1].is_ascii_digit();
+    let end = text.windows(2).take(48).position(is_next).unwrap_or(48);
+    let dense: Vec<u8> = text.iter().take(end).copied().filter(|byte| *byte != b' ').chain(*b"|").collect();
     if let Read::Found(bytes, length) = amount(&dense, true) {
         // `8 buffers` is not an amount of bytes.
         let follows = dense.get(length).is_some_and(u8::is_ascii_alphanumeric);
@@ -574,6 +589,20 @@ mod tests {
             Some((Place::Host, None))
         );
         assert_eq!(failed("RAM is fine, but on the GPU I get out of memory"), Some((Place::Device, None)));
+        for line in [
+            "I get CUDA out of memory although the system RAM has a lot of room",
+            "CUDA out of memory while loading BLOOM, and the system memory is free, see zoom",
+        ] {
+            assert_eq!(failed(line), Some((Place::Device, None)), "{line}");
+        }
+        for line in [
+            "CUDA out of memory error, batch size 8, RTX A5000 with 24 GB",
+            "CUDA out of memory, batch size 8 (RTX 3090, 24 GB)",
+            "CUDA out of memory with batch size 8 on an RTX 3090 24 GB",
+            "CUDA out of memory: overfitting a model of 7 layers, 12 GB already allocated",
+        ] {
+            assert_eq!(failed(line), Some((Place::Device, None)), "{line}");
+        }
         assert_eq!(failed("System is out of GPU and shared host memory"), Some((Place::Device, None)));
         assert_eq!(failed("RangeError: Array buffer allocation failed"), Some((Place::Host, None)));
         assert_eq!(failed("Error: the model does not fit in VRAM"), Some((Place::Device, None)));
@@ -592,6 +621,24 @@ mod tests {
             failed("MemoryError: no memory is available for 4096 bytes on the GPU"),
             Some((Place::Device, Some(4096)))
         );
+    }
+
+    #[test]
+    fn a_hostile_line_takes_no_longer_than_its_parts() {
+        let least = |line: &str, times: usize| {
+            let run = || {
+                let begin = std::time::Instant::now();
+                (0..times).for_each(|_| assert!(std::hint::black_box(read(line.as_bytes())) != Some(Sentence::Killed)));
+                begin.elapsed()
+            };
+            (0..5).map(|_| run()).min().unwrap()
+        };
+        for (head, part) in [("out of memory ", "error:"), ("out of memory ", "65537 "), ("", "error: 1 MB ")] {
+            let line = |bytes: usize| format!("{head}{}", part.repeat(bytes / part.len()));
+            // Eight times as long; where each part reads the line, it takes 64 times as long.
+            let (short, long) = (least(&line(500), 80), least(&line(4000), 10));
+            assert!(long < 4 * short, "{part}: {long:?} for {short:?}");
+        }
     }
 
     #[test]
@@ -620,8 +667,11 @@ mod tests {
             assert_eq!(read(line.as_bytes()), Some(Sentence::Killed), "{line}");
         }
         assert_eq!(read(b"it ends with message \"killed\" after `Loading weights`"), Some(Sentence::Killed));
+        assert_eq!(read(b"all it says is `Killed`"), Some(Sentence::Killed));
         for line in [
             "{\"status\": \"killed\"}",
+            "Set `killed` if the job was cancelled by the user",
+            "sets the flag `killed` to true",
             "the states are \"running\" and \"killed\"",
             "step 137 of 9000",
             "forcefully exiting via SIGKILL",
@@ -642,6 +692,7 @@ mod tests {
             "except torch.cuda.OutOfMemoryError:",
             "INFO: memory limit of the pool is 4 GiB, allocation of 3 buffers",
             "Out of memory errors are common with large batches",
+            "Training takes much memory, and `CUDA out of memory error` is quite common while you look for settings",
             "ran out of memory trying to allocate 16.07MiB. The caller indicates that this is not a failure",
             "not enough KV cache space",
             "Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.",

@@ -278,16 +278,30 @@ pub(super) const NEAR_HEDGES: [&str; 16] = [
     "possible", "handle", "handles", "handling",
 ];
 
-/// How words begin, or what they hold, by which a size is a request.
-pub(super) const REQUESTS: [&str; 11] =
-    ["alloc", "request", "reserv", "size", "need", "requir", "creat", "buffer", "raw", "asked", "fit"];
+/// How words begin by which a size is a request.
+pub(super) const REQUESTS: [&str; 8] = ["alloc", "request", "reserve", "requir", "creat", "buffer", "asked", "malloc"];
 
 /// Units of sizes, as words of a line.
 pub(super) const UNITS: [&str; 11] = ["b", "bytes", "byte", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib"];
 
 /// Words right behind a size that is of a GPU or of memory in use.
-pub(super) const OF_GPU: [&str; 12] =
-    ["vram", "ram", "used", "total", "free", "of", "gpu", "gpus", "card", "cards", "video", "capacity"];
+pub(super) const OF_GPU: [&str; 15] = [
+    "vram",
+    "ram",
+    "used",
+    "total",
+    "free",
+    "of",
+    "gpu",
+    "gpus",
+    "card",
+    "cards",
+    "video",
+    "capacity",
+    "already",
+    "allocated",
+    "reserved",
+];
 
 /// Words right before a code that a test waits for.
 pub(super) const WANTED: [&str; 4] = ["expected", "expects", "raises", "raise"];

@@ -17,6 +17,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("vllm-no-blocks", "vLLM", "No available memory for the cache blocks"),
     row("vllm-no-blocks", "vLLM 0.8 or newer", "Available KV cache memory: -{deficit:b}"),
+    row("vllm-no-blocks", "vLLM 0.7 to 0.10", "the rest of the memory reserved for KV Cache is -{deficit:b}"),
     row(
         "vllm-external-weights",
         "vLLM 0.33",

@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::table::Seen;
-use super::{Compiled, Found, Mention, NOTEBOOK, Process, Surroundings, leading_number};
+use super::{Compiled, Found, Mention, NOTEBOOK, Process, Surroundings, TableGpu, leading_number};
 use crate::known::{Value, find};
 use crate::message::Read;
 use crate::{options, program};
@@ -11,19 +11,22 @@ use crate::{options, program};
 /// Of a line of XLA's compiler so much is read.
 const LINE_BYTES: usize = 1024;
 
+/// How a GPU's bus begins in nvidia-smi's table.
+const BUS: &str = "| 0000";
 /// GPUs of nvidia-smi's table that are kept.
 const MAX_GPUS: usize = 64;
 /// Processes of nvidia-smi's table that are kept.
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 36] = [
+const AROUND: [&str; 37] = [
     "expandable_segments not supported",
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
     "rank  ",
     "MiB |",
+    BUS,
     "cumem_allocator",
     "enable_sleep_mode",
     "Sleep mode freed",
@@ -292,10 +295,24 @@ impl Found {
         if words.has_any(&super::dimensions::ANCHORS) {
             self.dimensions.read(line);
         }
+        if words.has(BUS) {
+            let mut words =
+                line.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').filter(|word| !word.is_empty());
+            self.surroundings.index_of_table = words.next().and_then(number);
+        }
         if words.has("MiB |") {
             self.processes_of_nvidia_smi(line);
-            if let Some(memory) = memory_of_nvidia_smi(line).filter(|_| self.gpus.len() < MAX_GPUS) {
-                self.gpus.push(memory);
+            if let Some((used_bytes, total_bytes)) = memory_of_nvidia_smi(line) {
+                // Its index stands in the line above.
+                let index = self.surroundings.index_of_table.take();
+                let index = index.or_else(|| u32::try_from(self.gpus.len()).ok()).unwrap_or_default();
+                let gpu = TableGpu { index, used_bytes, total_bytes };
+                if let Some(known) = self.gpus.iter_mut().find(|known| known.index == index) {
+                    // A later table of the same GPUs.
+                    *known = gpu;
+                } else if self.gpus.len() < MAX_GPUS {
+                    self.gpus.push(gpu);
+                }
             }
         }
     }
@@ -406,6 +423,23 @@ mod tests {
     use crate::LogReader;
 
     #[test]
+    fn a_later_table_of_the_same_gpu_counts() {
+        let mut log = LogReader::new();
+        let table = |gpu: u32, used: u32| {
+            format!(
+                "|   {gpu}  NVIDIA RTX A5000               Off | 00000000:3B:00.0 Off |                  N/A |\n\
+                 |  30%   45C    P8   20W / 350W |   {used}MiB / 24576MiB |      0%      Default |\n"
+            )
+        };
+        log.push(format!("{}{}{}", table(3, 2_345), table(1, 100), table(3, 23_456)).as_bytes());
+        let gpus = log.finish().gpus;
+        assert_eq!(
+            gpus.iter().map(|gpu| (gpu.index, gpu.used_bytes)).collect::<Vec<_>>(),
+            [(3, 23_456 << 20), (1, 100 << 20)]
+        );
+    }
+
+    #[test]
     fn releases_settings_and_processes_are_noticed() {
         let mut log = LogReader::new();
         log.push(
@@ -419,7 +453,10 @@ mod tests {
             found.processes.iter().map(|process| (process.pid, process.bytes)).collect::<Vec<_>>(),
             [(4711, 20 << 30)]
         );
-        assert_eq!(found.gpus, [(23_456 << 20, 24 << 30)]);
+        assert_eq!(
+            found.gpus.iter().map(|gpu| (gpu.used_bytes, gpu.total_bytes)).collect::<Vec<_>>(),
+            [(23_456 << 20, 24 << 30)]
+        );
         assert!(found.surroundings.has_memory_pools);
         assert_eq!(found.engine.unwrap().printed().sleep_in_use_bytes, [1 << 30]);
     }

@@ -40,6 +40,10 @@ pub struct Compiled {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
+    /// The index of a GPU whose memory nvidia-smi's table has in the next line.
+    pub index_of_table: Option<u32>,
+    /// Somebody writes that the weights were still being loaded.
+    pub fails_while_loading: bool,
     /// It has frames of a notebook.
     pub is_notebook: bool,
     /// It says, outside of PyTorch's advice, that expandable segments are on.
@@ -173,6 +177,17 @@ pub struct Mention {
     pub text: String,
 }
 
+/// The memory of a GPU, as nvidia-smi's table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableGpu {
+    /// Its index.
+    pub index: u32,
+    /// The bytes in use.
+    pub used_bytes: u64,
+    /// All of its bytes.
+    pub total_bytes: u64,
+}
+
 /// What was found in a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -200,8 +215,8 @@ pub struct Found {
     pub engine: Option<EngineLog>,
     /// The processes of nvidia-smi's table in the log.
     pub processes: Vec<Process>,
-    /// The memory of each GPU of that table, in use and in all, in bytes.
-    pub gpus: Vec<(u64, u64)>,
+    /// The GPUs of that table, each as the last table has it.
+    pub gpus: Vec<TableGpu>,
     /// Figures of memory, and counts, that grew over the log.
     pub growths: Vec<Growth>,
     /// The command that was run, as far as the text shows it.

@@ -15,7 +15,7 @@ const MAX_FLAGS: usize = 256;
 /// The longest name or value of a flag that is kept.
 const FLAG_BYTES: usize = 80;
 /// So much of a model's name stands before its size.
-const NAME_BYTES: usize = 24;
+const NAME_BYTES: usize = 32;
 /// Words of a line before which a command's program stands.
 const PROGRAM_WORDS: usize = 6;
 
@@ -31,10 +31,11 @@ enum Says {
     TimedOut,
     Initializes,
     Contained,
+    Loads,
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 9] = [
+const WORDS: [(Says, &[&str]); 10] = [
     (
         Says::Trains,
         &[
@@ -102,13 +103,14 @@ const WORDS: [(Says, &[&str]); 9] = [
     (
         Says::OtherKernel,
         &[
-            "2 kernels",
-            "two kernels",
-            "both kernels",
-            "another kernel",
-            "other kernel",
-            "second kernel",
-            "2 notebooks",
+            " 2 kernels running",
+            " 2 kernels are running",
+            "two kernels running",
+            "two kernels are running",
+            "both kernels are running",
+            "another notebook kernel",
+            "second kernel is running",
+            " 2 notebooks",
             "two notebooks",
             "both notebooks",
             "another notebook",
@@ -121,19 +123,9 @@ const WORDS: [(Says, &[&str]); 9] = [
         &[
             "on the last gpu",
             "the last gpu ran",
-            "only on gpu 0",
             "onto one single gpu",
             "loaded on one gpu",
             "loaded onto one gpu",
-            "only on one gpu",
-            "uses only one gpu",
-            "only uses one gpu",
-            "only gpu 0",
-            "only uses gpu 0",
-            "only the first gpu",
-            "all on one gpu",
-            "all on gpu 0",
-            "all on cuda:0",
             "other gpus are empty",
             "other gpus are idle",
             "other gpus are free",
@@ -144,6 +136,10 @@ const WORDS: [(Says, &[&str]); 9] = [
     (Says::Wsl, &["wsl2", "wsl 2", "in wsl", "on wsl", "under wsl", "standard-wsl"]),
     (Says::TimedOut, &["nccl timeout", "nccl time out", "nccl timed out", "collective operation timeout"]),
     (Says::Initializes, &["/initializer/", "/initial_value"]),
+    (
+        Says::Loads,
+        &["during weight loading", "while loading weights", "while loading the weights", "when loading the weights"],
+    ),
     (Says::Contained, &["docker", " container", "kubernetes"]),
 ];
 
@@ -152,6 +148,62 @@ static AUTOMATON: LazyLock<Option<(AhoCorasick, Vec<Says>)>> = LazyLock::new(|| 
     let (words, says): (Vec<&str>, Vec<Says>) = rows.unzip();
     Some((AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()?, says))
 });
+
+/// Families of models, whose names end in a size. A shorter one has to be a whole word.
+const FAMILIES: [&str; 44] = [
+    "llama",
+    "qwen",
+    "mistral",
+    "mixtral",
+    "ministral",
+    "gemma",
+    "falcon",
+    "bloom",
+    "pythia",
+    "vicuna",
+    "deepseek",
+    "baichuan",
+    "chatglm",
+    "internlm",
+    "internvl",
+    "codegen",
+    "starcoder",
+    "stablelm",
+    "smollm",
+    "alpaca",
+    "wizardlm",
+    "zephyr",
+    "nemotron",
+    "minicpm",
+    "llava",
+    "granite",
+    "exaone",
+    "openhermes",
+    "redpajama",
+    "skywork",
+    "cogvideox",
+    "cogvlm",
+    "dolly",
+    "olmo",
+    "opt",
+    "phi",
+    "yi",
+    "glm",
+    "gpt",
+    "mpt",
+    "moss",
+    "wan",
+    "ziya",
+    "solar",
+];
+/// From this length on the name of a family may stand within a word: `codellama`.
+const LONG_FAMILY: usize = 5;
+
+/// Words behind a time limit that is only set.
+const OF_SETTING: [&str; 8] = ["is ", "of ", "to ", "=", ":", "_", "was set", "(default"];
+
+/// Settings whose value is a model.
+const OF_MODEL: [&str; 4] = ["model", "model_name_or_path", "model_path", "model_name"];
 
 /// Programs that begin a command, and ends of their names.
 const PROGRAMS: [&str; 22] = [
@@ -180,6 +232,28 @@ const PROGRAMS: [&str; 22] = [
 ];
 const PROGRAM_ENDS: [&str; 3] = [".py", ".sh", ".exe"];
 
+/// Words between a program and what it runs.
+const SUBCOMMANDS: [&str; 16] = [
+    "run",
+    "launch",
+    "serve",
+    "train",
+    "sft",
+    "pt",
+    "rlhf",
+    "infer",
+    "exec",
+    "chat",
+    "eval",
+    "export",
+    "deploy",
+    "bench",
+    "finetune",
+    "preprocess",
+];
+/// Values of a switch that is on.
+const ON: [&str; 4] = ["true", "yes", "on", "unsloth"];
+
 /// How Python prints a command that has failed.
 const FAILED_COMMAND: &str = "Command '['";
 
@@ -204,7 +278,7 @@ pub struct Flag {
 pub struct Command {
     /// The flags.
     pub flags: Vec<Flag>,
-    /// It has a command with several lines or flags.
+    /// A command with at least one flag is in the text.
     pub is_shown: bool,
 }
 
@@ -214,41 +288,43 @@ fn normal(name: &str) -> String {
 }
 
 /// Whether two names of flags are the same.
-pub(crate) fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_flag(one: &str, other: &str) -> bool {
     normal(one) == normal(other)
 }
 
 impl Command {
     /// Whether the text names a flag, in a command or in a sentence.
     pub(crate) fn names(&self, name: &str) -> bool {
-        self.flags.iter().any(|flag| is_same(&flag.name, name))
+        self.flags.iter().any(|flag| is_same_flag(&flag.name, name))
     }
 
     /// The flag of a command with this name.
     pub(crate) fn set(&self, name: &str) -> Option<&Flag> {
-        self.flags.iter().find(|flag| flag.is_set && is_same(&flag.name, name))
+        self.flags.iter().find(|flag| flag.is_set && is_same_flag(&flag.name, name))
     }
 
-    /// Whether a switch is on.
+    /// Whether a switch is on: a word behind it may be of a sentence.
     pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.set(name).is_some_and(|flag| {
-            flag.value
-                .as_deref()
-                .is_none_or(|value| !["false", "0", "no", "none"].contains(&value.to_lowercase().as_str()))
-        })
+        let is_true = |value: &str| {
+            let value = value.to_lowercase();
+            let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic());
+            ON.contains(&value.as_str()) || !is_word && value != "0"
+        };
+        self.set(name).is_some_and(|flag| flag.value.as_deref().is_none_or(is_true))
     }
 
-    fn add(&mut self, known: &mut FxHashSet<String>, name: &str, value: Option<&str>, is_set: bool, has_equals: bool) {
-        let name = name.trim_matches('-');
+    /// Keeps a flag, unless it is known or is none.
+    fn add(&mut self, known: &mut FxHashSet<String>, flag: Flag) {
+        let name = flag.name.trim_matches('-');
         if name.len() < 2 || name.len() > FLAG_BYTES || !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
             return;
         }
         // Looked up rather than compared with each: a hostile text repeats them.
-        let mut is_new = || known.len() < MAX_FLAGS && known.insert(format!("{}{}", u8::from(is_set), normal(name)));
-        if is_new() {
-            let value = value.map(|value| value.trim_matches(['"', '\'', '\\', ',', '`']).to_owned());
+        if known.len() < MAX_FLAGS && known.insert(format!("{}{}", u8::from(flag.is_set), normal(name))) {
+            let name = name.to_owned();
+            let value = flag.value.map(|value| value.trim_matches(['"', '\'', '\\', ',', '`']).to_owned());
             let value = value.filter(|value| !value.is_empty() && value.len() <= FLAG_BYTES);
-            self.flags.push(Flag { name: name.to_owned(), value, is_set, has_equals });
+            self.flags.push(Flag { name, value, ..flag });
         }
     }
 
@@ -258,23 +334,12 @@ impl Command {
         let is_flag =
             |word: &str| word.starts_with("--") && word[2..].starts_with(|letter: char| letter.is_ascii_alphabetic());
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let is_program = |word: &&str| {
-            let word = word.trim_matches(['`', '"', '\'']);
-            let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
-            PROGRAMS
-                .iter()
-                .any(|program| name == *program || name.starts_with(program) && name.len() <= program.len() + 5)
-                || PROGRAM_ENDS.iter().any(|end| name.ends_with(end))
-                || word.starts_with("./")
-        };
         let begins = || {
-            let head: Vec<&&str> = words.iter().take(PROGRAM_WORDS).take_while(|word| !word.starts_with('-')).collect();
-            // A sentence has more words before its first flag.
-            head.first().is_some_and(|word| is_program(word) || word.contains('='))
-                && head.iter().any(|word| is_program(word))
-                || words.first().is_some_and(|word| is_flag(word))
+            let head: Vec<&str> = words.iter().copied().take_while(|word| !word.starts_with('-')).collect();
+            // A sentence has other words before its first flag.
+            is_head(&head) || head.is_empty() && words.first().is_some_and(|word| is_flag(word))
         };
-        let is_of_command = goes_on || line.contains(FAILED_COMMAND) || begins();
+        let is_of_command = goes_on || line.contains(FAILED_COMMAND) || begins() && !is_sentence(&words);
         let mut words = words.into_iter().peekable();
         while let Some(word) = words.next() {
             let bare = word.trim_matches(['`', '"', '\'', '(', ')', '[', ']', ',', '.', ';', ':']);
@@ -282,15 +347,75 @@ impl Command {
                 continue;
             }
             if let Some((name, value)) = bare.split_once('=') {
-                self.add(known, name, Some(value), is_of_command, true);
+                let (name, value) = (name.to_owned(), Some(value.to_owned()));
+                self.add(known, Flag { name, value, is_set: is_of_command, has_equals: true });
             } else {
-                let is_value = |next: &&&str| !next.starts_with('-') && **next != "\\" && !next.starts_with('`');
-                let value = words.peek().filter(|next| is_of_command && is_value(next)).copied();
-                self.add(known, bare, value, is_of_command, false);
+                let ends = word.ends_with([']', ')', ';']) || word.ends_with("]'");
+                let is_value =
+                    |next: &&&str| !ends && !next.starts_with('-') && **next != "\\" && !next.starts_with('`');
+                let value = words.peek().filter(|next| is_of_command && is_value(next)).map(|next| (*next).to_owned());
+                self.add(known, Flag { name: bare.to_owned(), value, is_set: is_of_command, has_equals: false });
             }
             self.is_shown |= is_of_command;
         }
         is_of_command && line.ends_with('\\')
+    }
+}
+
+/// Whether a word is a program that begins a command.
+fn is_program(word: &str) -> bool {
+    let word = word.trim_matches(['`', '"', '\'']);
+    let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let is_release = |rest: &str| {
+        rest.is_empty() || rest == ".exe" || rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    };
+    PROGRAMS.iter().any(|program| name.strip_prefix(program).is_some_and(is_release))
+        || PROGRAM_ENDS.iter().any(|end| name.ends_with(end))
+        || word.starts_with("./")
+}
+
+/// Whether words are those of a command before its first flag: variables, programs, and what a subcommand runs.
+fn is_head(words: &[&str]) -> bool {
+    let at = words.iter().position(|word| SUBCOMMANDS.contains(word)).unwrap_or(words.len());
+    let is_name = |word: &str| word.bytes().any(|byte| b"=/._:\\@".contains(&byte) || byte.is_ascii_digit());
+    words.len() <= PROGRAM_WORDS
+        && words.first().is_some_and(|word| is_program(word) || word.contains('='))
+        && words.iter().any(|word| is_program(word))
+        && words[..at].iter().all(|word| is_program(word) || is_name(word))
+}
+
+/// Whether two plain words in a row follow a flag: `--flag makes no difference`.
+fn is_sentence(words: &[&str]) -> bool {
+    let is_plain = |word: &str| {
+        let word = word.trim_end_matches([',', '.', ';', ':', '?', '!']);
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    words.windows(3).any(|three| three[0].starts_with("--") && is_plain(three[1]) && is_plain(three[2]))
+}
+
+/// Whether a word of the text stands for itself: not in the name of an attribute, an argument or a file.
+fn counts(says: Says, line: &[u8], found: std::ops::Range<usize>) -> bool {
+    let before = found.start.checked_sub(1).map(|at| line[at].to_ascii_lowercase());
+    let after = line.get(found.end);
+    let end = found.end;
+    let word = &line[found];
+    match says {
+        // `training=self.training` stands in tracebacks of inference, too.
+        Says::Trains if word.eq_ignore_ascii_case(b"training") => {
+            !before.is_some_and(|byte| b"._".contains(&byte)) && !after.is_some_and(|byte| b"=_".contains(byte))
+        }
+        // `exploration`, `requests/adapters.py`.
+        Says::TrainsPart if word.eq_ignore_ascii_case(b"lora") || word.eq_ignore_ascii_case(b"adapter") => {
+            !before.is_some_and(|byte| byte == b'/' || byte.is_ascii_alphabetic())
+                || before == Some(b'q')
+                || word.eq_ignore_ascii_case(b"lora") && before == Some(b'/')
+        }
+        // `the NCCL timeout is 1800 s`.
+        Says::TimedOut if word.to_ascii_lowercase().starts_with(b"nccl time") => {
+            let after = line[end..].trim_ascii_start();
+            !OF_SETTING.iter().any(|word| after.starts_with(word.as_bytes()))
+        }
+        _ => true,
     }
 }
 
@@ -308,18 +433,24 @@ impl ProseReader {
         let line = &line[..line.len().min(LINE_BYTES)];
         if let Some((automaton, says)) = AUTOMATON.as_ref() {
             for found in automaton.find_overlapping_iter(line) {
-                match says.get(found.pattern().as_usize()) {
-                    Some(Says::Trains) => seen.trains = true,
-                    Some(Says::Infers) => seen.infers = true,
-                    Some(Says::TrainsPart) => seen.trains_part = true,
-                    Some(Says::OtherKernel) => seen.has_other_kernel = true,
-                    Some(Says::OneGpu) => seen.fills_one_gpu = true,
-                    Some(Says::Wsl) => seen.is_wsl = true,
-                    Some(Says::TimedOut) => seen.has_timed_out = true,
-                    Some(Says::Initializes) => seen.initializes = true,
-                    Some(Says::Contained) => seen.is_contained = true,
-                    None => {}
-                }
+                let Some(says) =
+                    says.get(found.pattern().as_usize()).filter(|says| counts(**says, line, found.range()))
+                else {
+                    continue;
+                };
+                let said = match says {
+                    Says::Trains => &mut seen.trains,
+                    Says::Infers => &mut seen.infers,
+                    Says::TrainsPart => &mut seen.trains_part,
+                    Says::OtherKernel => &mut seen.has_other_kernel,
+                    Says::OneGpu => &mut seen.fills_one_gpu,
+                    Says::Wsl => &mut seen.is_wsl,
+                    Says::TimedOut => &mut seen.has_timed_out,
+                    Says::Initializes => &mut seen.initializes,
+                    Says::Contained => &mut seen.is_contained,
+                    Says::Loads => &mut seen.fails_while_loading,
+                };
+                *said = true;
             }
         }
         seen.parameters = seen.parameters.or_else(|| parameters(line));
@@ -330,16 +461,21 @@ impl ProseReader {
             self.goes_on = command.read(&text_of(line), goes_on, &mut self.known);
         }
         for name in SWITCHES {
-            if let Some(at) = memchr::memmem::find(line, name.as_bytes()) {
-                let after: Vec<u8> =
-                    line[at + name.len()..].iter().copied().filter(|byte| !b" \"'".contains(byte)).take(5).collect();
-                let is_on = [&b":true"[..], b"=true", b":True", b"=True"].iter().any(|on| after.starts_with(on));
-                if is_on {
-                    command.add(&mut self.known, name, None, true, false);
-                }
+            if memchr::memmem::find_iter(line, name.as_bytes()).any(|at| is_switched_on(line, at, name.len())) {
+                let flag = Flag { name: name.to_owned(), value: None, is_set: true, has_equals: false };
+                command.add(&mut self.known, flag);
             }
         }
     }
+}
+
+/// Whether a whole name, which begins here, is set to true: `disable_gradient_checkpointing: true` is another name.
+fn is_switched_on(line: &[u8], at: usize, length: usize) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+    let after: Vec<u8> =
+        line[at + length..].iter().copied().take(16).filter(|byte| !b" \"'".contains(byte)).take(5).collect();
+    !at.checked_sub(1).is_some_and(|before| is_of_name(&line[before]))
+        && [&b":true"[..], b"=true", b":True", b"=True"].iter().any(|on| after.starts_with(on))
 }
 
 /// The parameters of a model that a name tells: `llama-7b`, `Qwen2.5-14B`, `a 7B model`.
@@ -355,9 +491,10 @@ fn parameters(line: &[u8]) -> Option<u64> {
         let is_name = match begin.checked_sub(1).map(|before| line[before]) {
             Some(b'-' | b'_') => {
                 let is_of_token = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-                let mut token = line[..begin].iter().rev().take(NAME_BYTES).take_while(is_of_token);
-                // The number of a hash has letters up to `f`.
-                token.any(|byte| matches!(byte.to_ascii_lowercase(), b'g'..=b'z'))
+                let name = line[..begin].iter().rev().take(NAME_BYTES).take_while(is_of_token).count();
+                let is_of_path = |byte: &&u8| is_of_token(byte) || **byte == b'/';
+                let path = line[..begin].iter().rev().take(2 * NAME_BYTES).take_while(is_of_path).count();
+                names_family(&line[begin - name..begin]) || is_model(&line[..begin - path])
             }
             None | Some(b' ') => {
                 let after = line[at + 1..].trim_ascii_start();
@@ -369,6 +506,27 @@ fn parameters(line: &[u8]) -> Option<u64> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 10^8 and 2 * 10^12")]
         (is_name && is_likely).then_some((number * 1e9) as u64)
     })
+}
+
+/// Whether a name has the words of a family: a block `Mixed_5b`, a GPU's id and a pod's name end like sizes.
+fn names_family(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.split(|byte| !byte.is_ascii_alphabetic()).any(|word| {
+        FAMILIES.iter().any(|family| {
+            let family = family.as_bytes();
+            word == family || family.len() >= LONG_FAMILY && memchr::memmem::find(word, family).is_some()
+        })
+    })
+}
+
+/// Whether a line ends in a setting whose value is a model: `model: `, `--model `, `model_name_or_path=`.
+fn is_model(before: &[u8]) -> bool {
+    let text = text_of(&before[before.len().saturating_sub(NAME_BYTES)..]).to_lowercase();
+    let name = text.trim_end_matches([' ', ':', '=', '"', '\'']);
+    let separator = &text[name.len()..];
+    let begin = name.rfind(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').map_or(0, |at| at + 1);
+    OF_MODEL.contains(&&name[begin..]) && (separator.contains([':', '=']) || name[..begin].ends_with("--"))
+        || text.ends_with("tuning ")
 }
 
 #[cfg(test)]
@@ -406,6 +564,38 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_that_begins_with_a_flag_or_a_program_is_no_command() {
+        for text in [
+            "--gradient_checkpointing makes no difference",
+            "docker works with --gpus all",
+            "deepspeed needs --zero_stage 3",
+            "--flag  Whether to recompute",
+            "uvicorn --port 80",
+            "swiftly --fast",
+        ] {
+            assert!(!read(text).0.is_shown, "{text}");
+        }
+        for text in [
+            "vllm serve mymodel --port 80",
+            "CUDA_VISIBLE_DEVICES=0 python3.10 train.py --optim adamw",
+            "docker run image --gpus all",
+            "llama-server.exe --ctx-size 4096",
+            "python -m torch.distributed.launch --nproc_per_node 2 train.py",
+        ] {
+            assert!(read(text).0.is_shown, "{text}");
+        }
+        assert!(!read("--gradient_checkpointing helps").0.is_on("gradient_checkpointing"));
+    }
+
+    #[test]
+    fn only_a_whole_name_is_a_switch() {
+        let is_on = |text: &str| read(text).0.is_on("gradient_checkpointing");
+        assert!(!is_on("disable_gradient_checkpointing: true") && !is_on("no_gradient_checkpointing=True"));
+        assert!(is_on("f(gradient_checkpointing_kwargs={}, gradient_checkpointing=True)"));
+        assert!(read("use_gradient_checkpointing=True").0.is_on("use_gradient_checkpointing"));
+    }
+
+    #[test]
     fn no_more_flags_are_kept_than_a_command_has() {
         let lines: Vec<String> = (0..2_000).map(|number| format!("--flag{number} 1 --flag{number} 2")).collect();
         assert_eq!(read(&lines.join("\n")).0.flags.len(), MAX_FLAGS);
@@ -422,6 +612,16 @@ mod tests {
             ("8b", None),
             ("in 4b of memory", None),
             ("24GB of RAM", None),
+            ("--model company/answers-13b", Some(13_000_000_000)),
+            ("--model answers-13b", Some(13_000_000_000)),
+            ("model: \"answers-13b\"", Some(13_000_000_000)),
+            ("Tuning some-7B on V100s", Some(7_000_000_000)),
+            ("opt-6.7b", Some(6_700_000_000)),
+            ("GPU 0: NVIDIA A10 (UUID: GPU-5c2b1f0a-417b-9d3e-8a6f-2b7c1d9e0f3a)", None),
+            ("File \"inception.py\", line 9, in forward: x = self.Mixed_5b(x)", None),
+            ("of the model Mixed_5b", None),
+            ("pytorch-worker-7b", None),
+            ("adopt-7b", None),
         ] {
             assert_eq!(super::parameters(text.as_bytes()), parameters, "{text}");
         }
@@ -436,7 +636,18 @@ mod tests {
         assert!(!seen("words/Adam/beta1_power").initializes);
         assert!(!seen("the kernel was killed").has_other_kernel && seen("Two kernels are running").has_other_kernel);
         assert!(seen("it is loaded onto one GPU").fills_one_gpu && !seen("I have only one GPU").fills_one_gpu);
+        assert!(!seen("return F.dropout(x, self.p, training=self.training)").trains);
+        assert!(seen("During training it fails").trains && seen("Training: 3 %").trains);
+        assert!(!seen("the exploration with colorama").trains_part && seen("lora_r: 8").trains_part);
+        assert!(!seen("requests/adapters.py").trains_part && seen("an adapter of rank 8").trains_part);
+        assert!(!seen("32 kernels of 3x3").has_other_kernel && !seen("another kernel is launched").has_other_kernel);
+        for text in
+            ["I train only on one GPU, a 3090", "Using only GPU 0", "it uses only one GPU", "I train only on GPU 0"]
+        {
+            assert!(!seen(text).fills_one_gpu, "{text}");
+        }
         assert!(seen("in a Docker image").is_contained && !seen("the doc is kernel.md").is_contained);
+        assert!(!seen("the NCCL timeout is 1800 s").has_timed_out && seen("NCCL timed out on rank 3").has_timed_out);
         assert!(!seen("the last GPU of the list").fills_one_gpu && !seen("the NCCL watchdog started").has_timed_out);
     }
 }

@@ -244,6 +244,11 @@ pub(super) fn evaluates(frames: &[TracebackFrame]) -> bool {
         // `validate`, `val_one_epoch`, `run_eval`.
         let is_word = |word: &str| ["val", "valid", "eval"].contains(&word);
         let is_named = ["validat", "evaluat"].iter().any(|word| name.starts_with(word)) || name.split('_').any(is_word);
+        // `val_loss = loss_fn(…)` in a function that trains and validates.
+        let target = frame.source.split_once(" = ").map_or("", |(target, _)| target.trim());
+        if frame.is_own() && ["val_loss", "valid_loss", "validation_loss", "eval_loss"].contains(&target) {
+            return true;
+        }
         is_named
             && !name.contains("train")
             && (frame.is_own() || TRAINERS.iter().any(|words| frame.file.contains(words)))
@@ -261,10 +266,13 @@ pub(super) fn has_vocabulary(source: &str) -> bool {
 /// Words of lines that hold a number for each token and entry of the vocabulary.
 pub(super) const LOGITS: [&str; 5] = ["logits.float()", "cross_entropy", "log_softmax", "logsumexp", "lm_head"];
 
+/// The same by either name.
+const OUTPUTS_IN_32_BITS: &str = "Accelerate's float32 copy of the model's outputs, including the logits";
+
 /// What a line of Python allocates, by its words. The earlier row counts.
 const ALLOCATES: [(&str, &str); 31] = [
-    (IN_32_BITS[0], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
-    (IN_32_BITS[1], "a float32 copy of all that the model returns, the logits among it, by Accelerate"),
+    (IN_32_BITS[0], OUTPUTS_IN_32_BITS),
+    (IN_32_BITS[1], OUTPUTS_IN_32_BITS),
     ("binary_cross_entropy", "the loss of each element, as large as its input"),
     ("logits.float()", "a float32 copy of the logits: 4 bytes for each token and vocabulary entry"),
     ("cross_entropy", "the loss of all tokens at once: log-probabilities as large as the logits, in float32"),
@@ -302,7 +310,20 @@ pub(super) fn allocates(source: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::moves_module;
+    use super::{TracebackFrame, evaluates, moves_module};
+
+    #[test]
+    fn a_loss_of_a_validation_is_no_step_of_training() {
+        let frame = |source: &str| TracebackFrame {
+            file: "scripts/train.py".to_owned(),
+            line: 90,
+            function: "train".to_owned(),
+            source: source.to_owned(),
+        };
+        assert!(evaluates(&[frame("val_loss = criterion(model(images), labels)")]));
+        assert!(!evaluates(&[frame("loss = criterion(model(images), labels)")]));
+        assert!(!evaluates(&[frame("val_loader = loader(val_loss_of)")]));
+    }
 
     #[test]
     fn a_module_that_moves_is_told_from_a_tensor() {

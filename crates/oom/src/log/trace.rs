@@ -36,8 +36,15 @@ const ALONE: [&str; 5] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians", IN_32_
 pub(super) const IN_32_BITS: [&str; 2] = ["_is_fp16_bf16_tensor", "_convert_to_fp32"];
 pub(super) const ATTENTION: &str = "scaled_dot_product_attention(";
 /// Words of lines and names of functions that compute attention with all of its scores, or a mask as large.
-const ATTENDS: [&str; 6] =
-    [ATTENTION, "baddbmm", "get_full_mask", "unfused_attention", "eager_attention_forward", "attention_scores ="];
+const ATTENDS: [&str; 7] = [
+    ATTENTION,
+    "baddbmm",
+    "get_full_mask",
+    "unfused_attention",
+    "eager_attention_forward",
+    "attention_scores =",
+    "get_attention_scores",
+];
 /// Calls and functions that give each rank its copy of a model.
 const DISTRIBUTES: [&str; 6] = [
     "deepspeed.initialize(",

@@ -232,9 +232,9 @@ fn nothing(found: &Found, name: &str) -> Problem {
             counted(found.summaries.len(), "table", "tables")
         ),
         (None, None) if !found.gpus.is_empty() => {
-            let each = (0..)
-                .zip(found.gpus.iter().take(8))
-                .map(|(gpu, (used, total))| format!("GPU {gpu} has {}, {} of it in use", size(*total), size(*used)));
+            let each = found.gpus.iter().take(8).map(|gpu| {
+                format!("GPU {} has {}, {} of it in use", gpu.index, size(gpu.total_bytes), size(gpu.used_bytes))
+            });
             let each: Vec<String> = each.collect();
             format!(
                 "it has the table of nvidia-smi, which reports no error: {}; the `total capacity` of \
@@ -247,7 +247,7 @@ fn nothing(found: &Found, name: &str) -> Problem {
             format!("line {} speaks of memory, but reports no error: `{}`", count(line), text.replace('`', "'"))
         }
         (None, Some(engine)) if has_started(found) => format!(
-            "the start of {engine} in it went well, and nothing has to change for it{}",
+            "{engine} allocated its KV cache, and no later line reports a failure{}",
             found
                 .engine
                 .as_ref()
