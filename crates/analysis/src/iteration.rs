@@ -530,11 +530,9 @@ impl<'a> OptimizerScopes<'a> {
             let before = self.steps.partition_point(|step| step.start <= pass.start);
             self.steps[..before].last().is_some_and(|step| pass.start < step.end)
         };
-        let stepped: FxHashSet<StackId> = passes
-            .windows(2)
-            .filter(|pair| lies_between(&self.steps, pair[0].end, pair[1].start))
-            .map(|pair| pair[0].first)
-            .collect();
+        let next_start = |at: usize| passes.get(at + 1).map_or(usize::MAX, |next| next.start);
+        let is_stepped = |at: &usize| lies_between(&self.steps, passes[*at].end, next_start(*at));
+        let stepped: FxHashSet<StackId> = (0..passes.len()).filter(is_stepped).map(|at| passes[at].first).collect();
         let skipped = passes.windows(2).filter(|pair| {
             let (end, next) = (pair[0].end, pair[1].start);
             (stepped.is_empty() || stepped.contains(&pair[0].first))
