@@ -301,7 +301,9 @@ fn without_set(setting: &str, command: &Command) -> String {
         let ends = word.ends_with([',', ';']);
         let bare = word.trim_end_matches([',', ';']);
         let value = words.get(at + 1).filter(|next| !ends && !next.starts_with("--") && !next.starts_with('('));
+        // A flag to be lowered stays, whatever its value is.
         let is_set = bare.starts_with("--")
+            && kept.last() != Some(&"lower")
             && match (bare.split_once('='), value) {
                 (Some((name, value)), _) => command.set(name).and_then(|flag| flag.value.as_deref()) == Some(value),
                 (None, Some(value)) => {
@@ -390,6 +392,7 @@ mod tests {
             assert_eq!(rest(setting), left);
         }
         assert_eq!(rest("lower --blocks_to_swap 18"), "lower --blocks_to_swap 18");
+        assert_eq!(rest("--other, lower --vae_batch_size"), "--other, lower --vae_batch_size");
         assert_eq!(smaller_first("24,24").as_deref(), Some("17,24"));
         assert_eq!(smaller_first("auto"), None);
     }
