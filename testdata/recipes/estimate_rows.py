@@ -77,13 +77,13 @@ def adapted(row, model):
     return peft.get_peft_model(model, peft.LoraConfig(r=lora["r"], target_modules=lora["targets"], lora_dropout=lora.get("dropout", 0.0)))
 
 
-def build(row):
+def build(row, device="cuda"):
     fields = dict(row["config"])
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     before = torch.get_default_dtype()
     torch.set_default_dtype(TYPES[row["dtype"]])
     try:
-        with torch.device("cuda"):
+        with torch.device(device):
             return CLASSES[row.get("head", "causal")].from_config(config, attn_implementation=row["attn"]), config
     finally:
         torch.set_default_dtype(before)

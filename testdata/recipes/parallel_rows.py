@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 import transformers
 
-from estimate_rows import CLASSES, TYPES, batch, loss_of, optimizer_of
+from estimate_rows import TYPES, batch, build, loss_of, optimizer_of
 
 MEASURED = ("n_params", "requested_peak", "peak_allocated", "peak_reserved", "torch", "transformers")
 
@@ -36,18 +36,6 @@ def layers_of(model):
     if hasattr(model, "bert"):
         return model.bert.encoder.layer
     return model.model.layers
-
-
-def on_meta(row):
-    fields = dict(row["config"])
-    config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(TYPES[row["dtype"]])
-    try:
-        with torch.device("meta"):
-            return CLASSES[row.get("head", "causal")].from_config(config, attn_implementation=row["attn"]), config
-    finally:
-        torch.set_default_dtype(before)
 
 
 def on_card(model):
@@ -191,7 +179,7 @@ def measure(row):
     torch.cuda.empty_cache()
     base = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    model, config = on_meta(row)
+    model, config = build(row, "meta")
     parameters = parameters_of(model)
     if row.get("pp", 1) > 1:
         train_stage(row, model, config)

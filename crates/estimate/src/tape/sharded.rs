@@ -77,7 +77,8 @@ fn part_of(shape: Shape, ranks: u64) -> Shape {
     Shape::of(&sizes)
 }
 
-fn flat(numel: u64) -> Shape {
+/// A flat buffer of so many elements.
+pub(super) fn flat(numel: u64) -> Shape {
     Shape::of(&[dim("N", numel)])
 }
 
@@ -136,7 +137,7 @@ impl Tape {
         }
     }
 
-    /// Makes the part of a parameter that this rank has, and gives what stands for the whole one.
+    /// Makes this rank's part of a parameter, and gives the whole one, which has no memory yet.
     pub(super) fn shared_parameter(&mut self, shape: Shape, dtype: DType, trainable: bool) -> Option<Tensor> {
         let sharded = self.sharded.as_ref()?;
         let (ranks, lower, current) = (sharded.ranks, sharded.lower, sharded.current);
@@ -217,12 +218,12 @@ impl Tape {
         }
     }
 
-    /// The backward pass begins, at what the model gave.
+    /// The backward pass begins, at the model's outputs.
     pub(crate) fn before_backward_of_model(&mut self) {
         self.before_backward(ROOT);
     }
 
-    /// The backward pass is over: what no layer's input has ended ends now.
+    /// The backward pass is over: groups that no layer's input has ended end now.
     pub(crate) fn after_backward_of_model(&mut self) {
         let Some(sharded) = &self.sharded else { return };
         for group in 0..sharded.groups.len() {
@@ -333,7 +334,7 @@ impl Tape {
         sharded.live = sharded.live.saturating_sub(numel);
     }
 
-    /// `wait_for_unshard`: parameter by parameter out of what was gathered, which in a forward pass stays until the next is.
+    /// `wait_for_unshard`: copies each parameter out of the gathered block, which in a forward pass stays until the next block.
     fn copy_out(&mut self, group: usize, is_forward: bool) {
         let Some(sharded) = &mut self.sharded else { return };
         let ranks = sharded.ranks;
@@ -385,7 +386,7 @@ impl Tape {
         sharded.order.push(group);
     }
 
-    /// `pre_backward`: the group is whole again, and what ran before it is gathered.
+    /// `pre_backward`: makes the group whole again, and gathers the group that ran before it.
     fn before_backward(&mut self, group: usize) {
         let Some(own) = self.group(group) else { return };
         if own.state == State::PreBackward {

@@ -4,6 +4,7 @@
 //! `DeepSpeed` 0.19, `deepspeed/runtime/zero/stage_1_and_2.py`: `setup_buckets`, `process_gradients`, `reduce_gradients`,
 //! `reduce_ipg_grads`, `copy_grads_in_partition`; `stage3.py`: `_setup_for_real_optimizer`, `__avg_scatter_grads`; the size of a bucket: `zero/config.py`, `reduce_bucket_size`.
 
+use super::sharded::flat;
 use super::{Category, Parameter, Tape, Tensor};
 use crate::dtype::DType;
 use crate::shape::{Shape, dim};
@@ -26,10 +27,6 @@ pub(crate) struct Shares {
     range: (u64, u64),
     /// This rank's share.
     own: Option<Tensor>,
-}
-
-fn flat(numel: u64) -> Shape {
-    Shape::of(&[dim("N", numel)])
 }
 
 impl Tape {
@@ -109,7 +106,7 @@ impl Tape {
         }
     }
 
-    /// The bucket is reduced, made flat before if it is of several ranks, and the first rank keeps what is of its share.
+    /// Reduces the bucket, which is flattened first if it spans ranks. The first rank keeps its share.
     fn reduce(&mut self) {
         let (numel, dtype) = self.trained();
         let Some(shares) = &mut self.shares else { return };
