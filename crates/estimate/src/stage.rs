@@ -47,7 +47,7 @@ struct Forward {
     input: Tensor,
 }
 
-/// What a stage receives and sends, and what it keeps from micro-batch to micro-batch.
+/// The buffers that a stage receives into, which stay from micro-batch to micro-batch.
 struct Traffic {
     shape: Shape,
     /// Hidden states and gradients, one for each micro-batch that is run, and the others' together.
@@ -57,7 +57,7 @@ struct Traffic {
 }
 
 impl Program {
-    /// Micro-batches beyond those that show the peak are like them, and only what is kept of them is taken down.
+    /// Micro-batches beyond those that show the peak are like them: only their outputs count.
     pub(crate) fn train_stage(&mut self, stage: Stage) -> u64 {
         let setup = self.setup;
         let mut optimizer = OptimizerState::new(setup.optimizer, setup.parallel.tensor > 1);
@@ -88,7 +88,7 @@ impl Program {
         self.tape.input("token ids", Shape::of(&[sequences, dim("S", self.setup.seq)]), DType::Int64)
     }
 
-    /// What is received into, made once.
+    /// The buffers for all micro-batches, made once.
     fn receive(&mut self, stage: Stage, run: u64, count: u64) -> Traffic {
         let setup = self.setup;
         let dtype = setup.dtype;
@@ -122,7 +122,7 @@ impl Program {
     ) -> u64 {
         let mut open: VecDeque<Forward> = VecDeque::new();
         let mut module_outputs = 0;
-        // The schedule's own names: the last output, what is sent forward, and what is sent backward.
+        // Names of the schedule hold the last output and the gradients that are sent backward.
         let mut last = None;
         let mut sent_back = None;
         let keeps = stage.ends.last && self.setup.keep == Keep::Outputs;

@@ -241,7 +241,7 @@ impl<'a> Case<'a> {
         self.pairing.assigned.contains(&self.row)
     }
 
-    /// Whether a graph keeps it that no backward pass takes down.
+    /// Whether a graph keeps it that no backward pass frees.
     pub(crate) fn is_of_graph(&self) -> bool {
         self.pairing.graphs.contains(&self.row)
     }

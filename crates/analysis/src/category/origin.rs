@@ -247,7 +247,7 @@ pub(crate) struct StackOrigins {
 
 impl StackOrigins {
     pub(crate) fn new(snapshot: &Snapshot, sites: &Sites, phases: &StackPhases) -> Self {
-        // Whoever copies a model copies its parameters; other tensors that are copied are the program's, such as a cache.
+        // A copy of a model has its parameters. Without one, copied tensors are the program's, such as a cache.
         let holds =
             |rule: FrameRule, frame: Frame| rule.holds(snapshot.text(frame.name), &path(snapshot.text(frame.filename)));
         let copies_models = snapshot.frames.iter().any(|(_, frame)| holds(PARAMETER_COPY, frame));

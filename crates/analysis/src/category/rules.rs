@@ -365,7 +365,7 @@ pub const RULES: &[Rule] = &[
         Activation,
         "graph-without-pass",
         &[Module, Compiled],
-        "allocated by a module in a call that keeps more than a third of what it allocates, and freed by no backward pass: the graph of an \
+        "allocated by a module in a call of which more than a third of the blocks stay, and not freed by a backward pass: the graph of an \
          evaluation without `no_grad`, or of a loss that the program keeps",
         |case| case.is_of_graph(),
     ),

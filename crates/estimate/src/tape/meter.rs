@@ -67,7 +67,7 @@ impl Meter {
         id
     }
 
-    /// What comes is allocated in this stream; gives the one before.
+    /// Later allocations are in this stream. Gives the stream before.
     pub(crate) fn enter(&self, stream: u64) -> u64 {
         self.stream.replace(stream)
     }
@@ -89,7 +89,7 @@ impl Meter {
         self.inner.borrow_mut().events.push(Event::Begin(moment));
     }
 
-    /// What was taken down so far; the books are empty then.
+    /// The events so far; the books are empty then.
     pub(crate) fn take(&self) -> Books {
         std::mem::take(&mut *self.inner.borrow_mut())
     }

@@ -110,7 +110,7 @@ struct Node {
 
 /// A parameter, and its gradient once there is one.
 pub(crate) struct Parameter {
-    /// What this rank keeps of it.
+    /// This rank's part of it.
     pub(crate) tensor: Tensor,
     /// The shape of the whole.
     whole: Shape,
@@ -340,7 +340,7 @@ impl Tape {
         self.nodes.len()
     }
 
-    /// What somebody else made, whose gradient is wanted: a leaf of the graph, and the first node of what is computed from it.
+    /// A tensor that another stage made, and whose gradient is wanted: a leaf of the graph.
     pub(crate) fn leaf(&mut self, tensor: &Tensor) -> Tensor {
         let leaf = self.push(Node { backward: None, edges: Vec::new(), outputs: vec![tensor.dtype] });
         Tensor { edge: Edge::Node(leaf, 0), ..tensor.clone() }

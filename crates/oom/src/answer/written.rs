@@ -50,7 +50,7 @@ const OTHER_BATCHES: [&str; 11] = [
     "total_batch",
 ];
 
-/// Changes an answer by what the text says beside the log.
+/// Adapts an answer to the text beside the log.
 pub(super) fn adjust(answer: &mut Answer, found: &Found) {
     let is_of_gpu = matches!(
         answer.diagnosis.cause,

@@ -232,7 +232,7 @@ const PROGRAMS: [&str; 22] = [
 ];
 const PROGRAM_ENDS: [&str; 3] = [".py", ".sh", ".exe"];
 
-/// Words between a program and what it runs.
+/// Subcommands of programs.
 const SUBCOMMANDS: [&str; 16] = [
     "run",
     "launch",
@@ -313,7 +313,7 @@ impl Command {
         self.set(name).is_some_and(|flag| flag.value.as_deref().is_none_or(is_true))
     }
 
-    /// Keeps a flag, unless it is known or is none.
+    /// Keeps a flag, unless it is known or its name is not a flag's.
     fn add(&mut self, known: &mut FxHashSet<String>, flag: Flag) {
         let name = flag.name.trim_matches('-');
         if name.len() < 2 || name.len() > FLAG_BYTES || !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
@@ -328,7 +328,7 @@ impl Command {
         }
     }
 
-    /// Reads a line; `goes_on` says whether the line before was of a command that goes on. Gives whether this one goes on.
+    /// Reads a line. `goes_on`: the command of the line before goes on here. Returns whether the command goes on in the next line.
     fn read(&mut self, line: &str, goes_on: bool, known: &mut FxHashSet<String>) -> bool {
         let line = line.trim().trim_start_matches(['$', '>', '+', '!', '`', '#', '%']).trim_start();
         let is_flag =
@@ -374,7 +374,7 @@ fn is_program(word: &str) -> bool {
         || word.starts_with("./")
 }
 
-/// Whether words are those of a command before its first flag: variables, programs, and what a subcommand runs.
+/// Whether words are those of a command before its first flag: variables, programs, a subcommand and its arguments.
 fn is_head(words: &[&str]) -> bool {
     let at = words.iter().position(|word| SUBCOMMANDS.contains(word)).unwrap_or(words.len());
     let is_name = |word: &str| word.bytes().any(|byte| b"=/._:\\@".contains(&byte) || byte.is_ascii_digit());

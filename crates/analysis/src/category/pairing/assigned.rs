@@ -1,4 +1,4 @@
-//! What the program may replace, and gradients that it computes itself and assigns.
+//! Blocks that the program replaces, and gradients that it computes itself and assigns.
 
 use highwater_snapshot::StackId;
 use rustc_hash::FxHashSet;

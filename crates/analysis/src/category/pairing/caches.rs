@@ -11,7 +11,7 @@ use crate::lifetime::Lifetime;
 /// So many of one size from one place: keys and values of two layers.
 const MIN_BLOCKS: usize = 4;
 
-/// More of what modules make than this share, in percent, is kept for a backward pass.
+/// If more of a model's blocks stay than this share, in percent, they are kept for a backward pass.
 pub(super) const GRAPH_PERCENT: usize = 35;
 
 /// Lines of modules that make what the program collects; a graph that is kept has more.

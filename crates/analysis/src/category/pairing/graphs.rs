@@ -1,12 +1,12 @@
-//! Graphs that no backward pass takes down: of an evaluation that forgot `no_grad`, or of losses that the program keeps.
+//! Graphs that no backward pass frees: of an evaluation without `no_grad`, or of losses that the program keeps.
 
 use super::caches::GRAPH_PERCENT;
 use super::{Known, Pairing, alloc};
 use crate::category::origin::Origin;
 
 impl Pairing {
-    /// Where backward passes were recorded, too: what modules make in a call of the model that keeps much of it beyond its end, and no pass
-    /// frees. Without a graph a call keeps its outputs, and a cache has two blocks for each layer.
+    /// Where backward passes were recorded, too: blocks that outlive the call of the model that makes them, if many do, and that no pass frees.
+    /// Without a graph, only its outputs and a cache outlive a call: few for each layer.
     pub(super) fn find_graphs<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
         /// Of a call that makes fewer, the results of one layer are a large part.
         const MIN_MADE: usize = 24;
