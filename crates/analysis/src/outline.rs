@@ -60,6 +60,8 @@ pub struct ModuleCall {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) parts: Vec<Part>,
+    /// Where nothing is trained: by stack, its Python frames outside of any module, the outermost first.
+    pub(crate) callers: Vec<Vec<FrameId>>,
 }
 
 impl Outline {
@@ -85,6 +87,9 @@ impl Outline {
             outline.add((kind, row), origins.place(stack), calls.optimizer(stack), &mut begins);
         }
         outline.split_calls(entries, origins);
+        if outline.parts.iter().all(|part| is_forward(part.kind)) {
+            outline.callers = callers(snapshot, sites, origins);
+        }
         outline
     }
 
@@ -335,6 +340,17 @@ impl Calls {
         let line = self.lines.get(stack.index()).copied().flatten();
         (self.optimizers.get(stack.index()).copied().flatten(), line)
     }
+}
+
+/// By stack of the program or of a module, its Python frames outside of any module, the outermost first.
+fn callers(snapshot: &Snapshot, sites: &Sites, origins: &StackOrigins) -> Vec<Vec<FrameId>> {
+    let runs = |stack| matches!(origins.get(stack), Origin::Module | Origin::Compiled | Origin::Program);
+    let of = |(stack, frames): (StackId, &[FrameId])| {
+        let python = frames.iter().rev().copied().filter(|&frame| sites.owner(frame).is_python());
+        let outside = python.take_while(|&frame| !sites.is_module_call(frame));
+        if runs(stack) { outside.collect() } else { Vec::new() }
+    };
+    snapshot.stacks.iter().map(of).collect()
 }
 
 /// By stack, a number for its Python frames outside of the outermost that `holds`; `None` if none holds.

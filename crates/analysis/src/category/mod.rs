@@ -36,6 +36,7 @@ mod young;
 
 use highwater_allocator::TorchVersion;
 use highwater_snapshot::{Action, EntryTable, Snapshot, StackId, StringId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use rules::{RULES, Rule};
 
@@ -200,14 +201,19 @@ impl Categories {
         }
         course.collected_bytes = iterations.rollout.map(|rollout| rollout.collected_bytes).filter(|&bytes| bytes > 0);
         let shows = shows_engine(snapshot, lifetimes, stacks);
+        let again = constructed_again(lifetimes, stacks, &course);
+        let of_stack = |stack| match stacks.constructor(stack) {
+            Some(constructor) if again.contains(&constructor) => Origin::Program,
+            _ => stacks.get(stack),
+        };
         let told = |row: usize| {
             let lifetime = &lifetimes.rows[row];
             match (&bare, lifetime.alloc()) {
                 (Some(bare), Some(alloc)) => bare.at(alloc.index()),
-                (None, Some(_)) => stacks.get(lifetime.stack),
+                (None, Some(_)) => of_stack(lifetime.stack),
                 // The stack of the block at the dump, if it has one; else that of its free, which is another matter.
                 (_, None) if lifetime.block().is_some() && (shows || has_frames(lifetime.stack)) => {
-                    stacks.get(lifetime.stack)
+                    of_stack(lifetime.stack)
                 }
                 (_, None) => Origin::Untold,
             }
@@ -247,6 +253,20 @@ impl Categories {
 fn shows_engine(snapshot: &Snapshot, lifetimes: &Lifetimes, stacks: &StackOrigins) -> bool {
     let is_built = |lifetime: &Lifetime| lifetime.block().is_some() && stacks.get(lifetime.stack) == Origin::Build;
     !stacks.are_native() && !snapshot.stacks.is_empty() && lifetimes.at_start().iter().any(is_built)
+}
+
+/// Constructors of the program's that run at one line before and after modules run: of what each iteration fills, and of no model.
+fn constructed_again(lifetimes: &Lifetimes, stacks: &StackOrigins, course: &Course) -> FxHashSet<StackId> {
+    let mut first: FxHashMap<StackId, u32> = FxHashMap::default();
+    let mut again: FxHashSet<StackId> = FxHashSet::default();
+    for lifetime in &lifetimes.rows[lifetimes.before_recording..] {
+        let (Some(alloc), Some(constructor)) = (lifetime.alloc(), stacks.constructor(lifetime.stack)) else { continue };
+        let first = *first.entry(constructor).or_insert(alloc.get());
+        if course.modules_between(first, alloc.get()) > 0 {
+            again.insert(constructor);
+        }
+    }
+    again
 }
 
 fn has_frames(stack: StackId) -> bool {

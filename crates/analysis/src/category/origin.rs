@@ -135,6 +135,9 @@ const TENSOR_COPY: FrameRule = both(Origin::Build, "torch/", "__deepcopy__");
 /// Autograd's roots: the gradient of the loss itself, made on the caller's thread.
 const ROOTS: FrameRule = both(Origin::Hook, "torch/autograd/__init__.py", "_make_grads");
 
+/// PyTorch's distributions: constructed of values, they have no parameters that train.
+const DISTRIBUTIONS: &str = "torch/distributions/";
+
 /// PyTorch's own checkpointing.
 const CHECKPOINT: &str = "torch/utils/checkpoint.py";
 
@@ -200,7 +203,9 @@ struct Said {
 
 impl Said {
     fn of(name: &str, filename: &str, owner: Owner) -> Self {
-        let origin = of_frame(name, filename).or((owner == Owner::Generated).then_some(Origin::Compiled));
+        let origin = of_frame(name, filename)
+            .filter(|_| !path(filename).contains(DISTRIBUTIONS))
+            .or((owner == Owner::Generated).then_some(Origin::Compiled));
         Self {
             origin,
             recomputes: origin == Some(Origin::Module) || path(filename).contains(CHECKPOINT),
@@ -403,13 +408,13 @@ fn places(snapshot: &Snapshot, sites: &Sites) -> Vec<StackId> {
 }
 
 fn constructors(snapshot: &Snapshot, sites: &Sites, in_constructor: &[bool], said: &[Said]) -> Vec<Option<StackId>> {
-    let mut first: HashMap<(&str, Vec<FrameId>), StackId> = HashMap::default();
+    let mut first: HashMap<(&str, Option<FrameId>), StackId> = HashMap::default();
     let of = snapshot.stacks.iter().zip(in_constructor).map(|((id, frames), in_constructor)| {
         let python = frames.iter().copied().filter(|&frame| *in_constructor && sites.owner(frame).is_python());
         let mut outer = python.skip_while(|frame| !said[frame.index()].is_constructor);
         let own = outer.next()?;
         let file = snapshot.text(snapshot.frames.get(own).filename);
-        Some(*first.entry((file, outer.collect())).or_insert(id))
+        Some(*first.entry((file, outer.next())).or_insert(id))
     });
     of.collect()
 }

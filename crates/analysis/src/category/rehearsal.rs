@@ -96,6 +96,8 @@ const CLOSE_PERCENT: u64 = 12;
 pub(super) struct Rehearsed {
     /// Bytes that lie so.
     pub(super) bytes: u64,
+    /// How much of the parameters' bytes lies where an empty allocator puts them, one after the other.
+    pub(super) begun_percent: usize,
     /// Of the blocks that do, by their index in `held`, which ascends by address.
     pub(super) roles: FxHashMap<usize, Role>,
 }
@@ -153,7 +155,13 @@ pub(super) fn rehearse(
             roles.retain(|index, role| other.get(index).is_none_or(|other| other == role));
         }
     }
-    let mut rehearsed = Rehearsed::default();
+    let moved_bytes = |order: &Order| {
+        let compared = order.moved.iter().filter(|size| stage.sizes.contains(size));
+        compared.fold(0_u64, |sum, &size| sum.saturating_add(size))
+    };
+    let begun = ranked.first().and_then(|(begun, order)| begun.saturating_mul(100).checked_div(moved_bytes(order)));
+    let begun_percent = begun.map_or(0, |percent| usize::try_from(percent).unwrap_or(usize::MAX));
+    let mut rehearsed = Rehearsed { begun_percent, ..Rehearsed::default() };
     let found = [0, 1].map(|pool| is_like((pool, &best[pool])));
     for (_, (bytes, roles)) in found.into_iter().zip(best).filter(|row| row.0) {
         rehearsed.bytes = rehearsed.bytes.saturating_add(bytes);

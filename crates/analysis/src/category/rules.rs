@@ -185,7 +185,8 @@ pub const RULES: &[Rule] = &[
         "pages-of-layers",
         &[Untold],
         "no backward pass: allocated before the recording, larger than each matrix of the model's layers, and one or two for each layer, after \
-         all of them or in segments that none of them shares; no other size lies so: keys and values",
+         all of them or in segments that none of them shares; no other size lies so: keys and values; or as large as a matrix, and two for \
+         each layer beyond those among the layers",
         |case| case.is_of_pages(),
     ),
     rule(
@@ -298,9 +299,9 @@ pub const RULES: &[Rule] = &[
         Activation,
         "saved-by-program",
         &[Program],
-        "allocated by the program in a forward pass, and freed by the backward pass; or right after another pass, as large as a \
+        "allocated by the program before or in a forward pass, and freed by the backward pass; or right after another pass, as large as a \
          parameter: weights of an inner step",
-        |case| case.is_saved() && (case.is_amid_forward() || !case.meets_module()) || case.is_inner_weight(),
+        |case| case.is_saved() || case.is_inner_weight(),
     ),
     rule(
         Activation,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use highwater_snapshot::{Action, EntryTable, StackId};
+use highwater_snapshot::{Action, EntryTable, FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{MAX_TURN, Ranges};
@@ -55,32 +55,78 @@ pub(super) fn by_calls(outline: &Outline, entries: &EntryTable) -> Ranges {
 
 /// The rounds of a program that calls and computes in turns, always in the same order of places.
 fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
-    let mut rounds = Places::default();
+    let mut in_turns = Places::default();
     for part in outline.parts.iter().filter(|part| part.kind != Kind::Build) {
         let first = if part.kind == Kind::Program { part.first } else { StackId::MISSING };
         let swept = if part.kind == Kind::Program { swept(entries, &part.entries) } else { 0 };
-        if rounds.runs.last() != Some(&(part.kind, first)) {
-            rounds.runs.push((part.kind, first));
-            rounds.swept.push(swept);
-            rounds.starts.push(part.entries.start);
+        if in_turns.runs.last() != Some(&(part.kind, first)) {
+            in_turns.runs.push((part.kind, first));
+            in_turns.swept.push(swept);
+            in_turns.starts.push(part.entries.start);
         }
     }
-    let (first, period) = match rounds.of_evaluations() {
+    let (first, period) = match in_turns.of_evaluations() {
         Some(round) => round,
-        None => cycle(&rounds.runs)?,
+        None => match by_loop(outline, entries) {
+            Some(ranges) => return Some(ranges),
+            None => cycle(&in_turns.runs)?,
+        },
     };
-    let Places { runs: places, starts, .. } = rounds;
+    let Places { runs: places, starts, .. } = in_turns;
     let calls = |range: &[(Kind, StackId)]| range.iter().filter(|place| matches!(place.0, Kind::Call(_))).count();
     // What the program does again and again without a call is a loop over parameters.
     if calls(&places[first..(first + period).min(places.len())]) == 0 {
         return None;
     }
     let begins: Vec<usize> = (first..places.len()).step_by(period).map(|at| starts[at]).collect();
+    let is_whole = |at: usize| first + (at + 1) * period <= places.len();
+    Some(rounds(outline, entries, (&begins, entries.len()), is_whole))
+}
+
+/// The iterations of the outermost loop whose body has several lines, by the lines: of what a line calls, each iteration may do
+/// something else.
+fn by_loop(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
+    let rows = outline.parts.iter().filter(|part| part.kind != Kind::Build).flat_map(|part| part.entries.clone());
+    let made = rows.filter(|&row| entries.actions()[row] == Action::ALLOC);
+    let callers = |row: usize| outline.callers.get(entries.stacks()[row].index()).filter(|frames| !frames.is_empty());
+    let mut made: Vec<(usize, &[FrameId])> = made.filter_map(|row| Some((row, callers(row)?.as_slice()))).collect();
+    loop {
+        // Where each line begins, without its repetitions, and how often it allocates; none is the line that calls, itself.
+        let mut lines: Vec<(Option<FrameId>, usize, usize)> = Vec::new();
+        for &(row, frames) in &made {
+            let line = frames.first().copied();
+            match lines.last_mut().filter(|last| last.0 == line) {
+                Some(last) => last.2 += 1,
+                None => lines.push((line, row, 1)),
+            }
+        }
+        let places: Vec<Option<FrameId>> = lines.iter().map(|line| line.0).collect();
+        if let Some((first, period)) = cycle(&places) {
+            let begins: Vec<usize> = lines[first..].iter().step_by(period).map(|line| line.1).collect();
+            let is_whole = |at: usize| first + (at + 1) * period <= lines.len();
+            let until = made.last().map_or(0, |row| row.0 + 1);
+            return Some(rounds(outline, entries, (&begins, until), is_whole));
+        }
+        // The one line that makes nearly everything calls the loop.
+        let (line, ..) = lines.iter().copied().find(|line| line.0.is_some() && line.2 * 2 > made.len())?;
+        made.retain(|(_, frames)| frames.first().copied() == line);
+        for (_, frames) in &mut made {
+            *frames = &frames[1..];
+        }
+    }
+}
+
+/// From one begin to the next, and whether each is whole. What comes after the last round is no round if it never calls up to `until`,
+/// where the loop ends.
+fn rounds(
+    outline: &Outline,
+    entries: &EntryTable,
+    (begins, until): (&[usize], usize),
+    is_whole: impl Fn(usize) -> bool,
+) -> Ranges {
     let ends = begins.iter().skip(1).copied().chain([entries.len()]);
-    let whole = |at: usize| first + (at + 1) * period <= places.len();
-    let rounds = begins.iter().zip(ends).enumerate().map(|(at, (&start, end))| (start..end, whole(at)));
-    // What comes after the last round is no round if it never calls.
-    Some(rounds.filter(|(range, is_whole)| *is_whole || calls_in(outline, range)).collect())
+    let rounds = begins.iter().zip(ends).enumerate().map(|(at, (&start, end))| (start..end, is_whole(at)));
+    rounds.filter(|(range, is_whole)| *is_whole || calls_in(outline, &(range.start..range.end.min(until)))).collect()
 }
 
 /// Where a program calls and computes in turns.

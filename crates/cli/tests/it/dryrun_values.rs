@@ -107,6 +107,11 @@ for degrees in (torch.bincount(edges, minlength=50), torch.zeros(50, device='cud
 # Of numbers that are drawn evenly, as many are below a limit as chance has there.
 hidden = torch.rand(8, 125, device='cuda') < 0.15
 assert 140 <= hidden.nonzero().shape[0] <= 160 and 840 <= torch.ones(8, 125, device='cuda')[~hidden].numel() <= 860
+# Of many, by chance: each time another number.
+counts = [len(torch.arange(200000, device='cuda')[torch.rand(200000, device='cuda') >= 0.2]) for _ in range(3)]
+assert all(159000 < count < 161000 for count in counts) and len(set(counts)) > 1, counts
+tossed = torch.bernoulli(torch.full((4096,), 0.25, device='cuda')).bool()
+assert 900 < tossed.nonzero().shape[0] < 1150
 # Among many others elements are looked for by sorting both.
 for drawn in (torch.randint(0, 9, (40,), device='cuda'), torch.randn(40, device='cuda').argsort()):
     assert torch.isin(drawn, torch.arange(500).cuda()).shape == (40,) and torch.isin(drawn, torch.arange(3).cuda()).shape == (40,)

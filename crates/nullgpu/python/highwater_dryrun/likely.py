@@ -29,7 +29,11 @@ _RESULTS_MAX = 8
 _FALL = 0.999
 """Each fraction that Python reads is so much of the one before: losses fall."""
 _COMPARING = frozenset("eq ne lt le gt ge less less_equal greater greater_equal not_equal isin".split())
-_DRAWING = frozenset("rand rand_like uniform_".split())
+_TOSSING = frozenset("bernoulli bernoulli_".split())
+DRAWING = frozenset("rand rand_like uniform_".split()) | _TOSSING
+"""These draw numbers between 0 and 1, or set elements by them."""
+_MANY = 1 << 10
+"""Of fewer numbers chance would have too many or too few below a limit: they lie evenly."""
 _EVENLY = 0.6180339887498949
 """Multiples of the golden ratio lie evenly between 0 and 1, those of each stretch too."""
 _ORDERING = frozenset("lt le gt ge less less_equal greater greater_equal".split())
@@ -65,6 +69,7 @@ class Likely:
         self._equal = Mirrors()
         """The number that a tensor was compared with first."""
         self._fractions = 0
+        self._draws = 0
 
     def most(self, tensor: torch.Tensor) -> "int | None":
         """How many different values the tensor can have."""
@@ -133,7 +138,7 @@ class Likely:
         if not all(map(_is_plain, [*tensors, *results])):
             return
         base = name.strip("_")
-        if name in _DRAWING:
+        if name in DRAWING:
             self._note_drawn(name, args, kwargs, results)
         if base in _CHOOSING:
             self._note_most(base, args, kwargs, results)
@@ -308,11 +313,26 @@ class Likely:
         return [torch.full(index.shape, source.flatten()[0].item(), dtype=source.dtype)]
 
     def _note_drawn(self, name: str, args: Any, kwargs: Any, results: Any) -> None:
-        """Notes that numbers between 0 and 1 were drawn."""
+        """Notes that numbers between 0 and 1 were drawn, or that chance has set elements by them."""
         has_limits = name == "uniform_" and (len(args) > 1 or "from" in kwargs or "to" in kwargs)
-        if len(results) == 1 and not has_limits and may_be_kept(results[0]):
-            places = torch.arange(results[0].numel(), dtype=torch.float64, device="cpu") + 0.5
-            self._drawn.put(results[0], (places * _EVENLY).frac().reshape(results[0].shape))
+        if len(results) != 1 or has_limits or results[0].numel() > _WHOLE_MAX or not may_be_kept(results[0], is_whole=True):
+            return
+        shape = results[0].shape
+        if shape.numel() < _MANY:
+            places = torch.arange(shape.numel(), dtype=torch.float64, device="cpu") + 0.5
+            drawn = (places * _EVENLY).frac().reshape(shape)
+        else:
+            # As many of them below a limit as by chance: each time another number, as on a GPU, and in each run the same.
+            drawing = torch.Generator().manual_seed(self._draws)
+            drawn = torch.rand(shape, generator=drawing, device="cpu")
+            self._draws += 1
+        if name not in _TOSSING:
+            self._drawn.put(results[0], drawn)
+            return
+        given = args[0] if name == "bernoulli" and len(args) == 1 and not kwargs else args[1] if len(args) > 1 else kwargs.get("p", 0.5)
+        limit = self._known(given) if isinstance(given, torch.Tensor) else given
+        if limit is not None:
+            self._values.put(results[0], (drawn < limit).to(results[0].dtype))
 
     def _note_most(self, base: str, args: Any, kwargs: Any, results: Any) -> None:
         """Notes of how many a choice was one."""

@@ -272,6 +272,8 @@ class Values(TorchFunctionMode):
             return
         # Fractions that are made of whole numbers are no less certain: a mask of padding is resized as a picture.
         is_whole = name in _CONVERTING and bool(tensors) and not _is_fraction(tensors[0])
+        # Of those that are drawn, how many are below a limit is known as well.
+        is_whole = is_whole or name in likely.DRAWING
         if not any(may_be_kept(result, is_whole=is_whole) for result in results):
             return
         if name in _EMPTY and target is None:

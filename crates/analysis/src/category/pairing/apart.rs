@@ -1,12 +1,15 @@
 //! What constructors of the program make beside the model: data, a cache, a queue, or a memory that is filled later.
 
 use highwater_snapshot::StackId;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Known, LARGE, OfSize, Pairing, WORKSPACES, alloc};
+use super::{Known, LARGE, MIN_FROZEN, OfSize, Pairing, WORKSPACES, alloc};
 use crate::category::origin::Origin;
 use crate::category::rows;
 use crate::lifetime::Lifetime;
+
+/// Sizes of which there are several blocks, where they are those of layers.
+const MIN_LAYER_SIZES: usize = 2;
 
 impl Pairing {
     /// What constructors of the program make before the first module or after the last, and no gradient pairs with: of a model as well as
@@ -44,6 +47,10 @@ impl Pairing {
             return;
         }
         let states = &self.constructed_states;
+        let staying = || rows().filter(|(_, lifetime)| known.course.freed(lifetime) == known.course.entries);
+        let layers = constructors_of_layers(staying().filter_map(|(_, lifetime)| {
+            known.stacks.constructor(lifetime.stack).map(|constructor| (constructor, lifetime.requested_bytes))
+        }));
         self.apart.extend(
             rows()
                 .filter(|(row, lifetime)| {
@@ -53,6 +60,7 @@ impl Pairing {
                         && (precedes || modules.is_none_or(|last| last < at))
                         && is_pairless(lifetime)
                         && !states.contains(row)
+                        && known.stacks.constructor(lifetime.stack).is_none_or(|c| !layers.contains(&c))
                 })
                 .map(|(row, _)| row),
         );
@@ -72,5 +80,38 @@ impl Pairing {
             of_data.iter().filter_map(|&row| known.stacks.constructor(stack(row))).collect();
         let is_beside = |row: usize| known.stacks.constructor(stack(row)).is_some_and(|c| constructors.contains(&c));
         self.data.extend(self.apart.iter().copied().filter(|&row| of_data.contains(&row) || is_beside(row)));
+    }
+}
+
+/// Constructors that make several large blocks of each of several sizes in turns: they build the layers of a model, as those do that replace
+/// each matrix by one in fewer bits. A set of data has few tensors, and caches of several requests come one after the other.
+fn constructors_of_layers(made: impl Iterator<Item = (StackId, u64)>) -> FxHashSet<StackId> {
+    let mut of_constructor: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();
+    for (constructor, size) in made.filter(|row| row.1 > LARGE) {
+        of_constructor.entry(constructor).or_default().push(size);
+    }
+    let builds_layers = |sizes: &[u64]| {
+        let mut counts: FxHashMap<u64, usize> = FxHashMap::default();
+        for &size in sizes {
+            *counts.entry(size).or_default() += 1;
+        }
+        let turns = sizes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        turns * 2 >= sizes.len() && counts.into_values().filter(|&count| count >= MIN_FROZEN).count() >= MIN_LAYER_SIZES
+    };
+    of_constructor.into_iter().filter(|row| builds_layers(&row.1)).map(|row| row.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constructors_of_layers_make_several_sizes_in_turns() {
+        let of =
+            |sizes: &[u64]| constructors_of_layers(sizes.iter().map(|&size| (StackId::EMPTY, size * LARGE))).len() == 1;
+        assert!(of(&[12, 4, 16, 16, 12, 4, 16, 16, 12, 4, 16, 16, 12, 4, 16, 16, 99]));
+        assert!(!of(&[12, 12, 12, 12, 4, 4, 4, 4]), "caches of two requests");
+        assert!(!of(&[12, 4, 12, 4, 16]), "a set of data");
+        assert!(!of(&[12; 8]), "keys and values");
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Behind {
     pub(super) sizes: FxHashSet<u64>,
     /// There is one size, and one block or two for each layer: keys and values. Another model has matrices of several sizes.
     pub(super) are_pages: bool,
+    /// Rows of two blocks for each layer that are as large as a matrix of it.
+    pub(super) like_matrix: FxHashSet<usize>,
 }
 
 impl<T: Fn(usize) -> Origin> Known<'_, T> {
@@ -41,11 +43,13 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
     /// matrix. `returned` are the rows of what calls return.
     pub(super) fn behind_layers(&self, held: &[Held], returned: &FxHashSet<usize>) -> Behind {
         let mut places = Places::default();
+        let mut at_row: FxHashMap<usize, usize> = FxHashMap::default();
         let reusing = self.reusing(held);
         for (at, block) in before::by_age(held, &self.memory.regions, ages_by_any_hole).enumerate() {
             if block.size_bytes >= MIN_MATRIX {
                 // What fills memory that was released is younger than its segment.
                 let at = if reusing.contains(&block.row) { held.len() + at } else { at };
+                at_row.insert(block.row, at);
                 places.entry(block.size_bytes).or_default().push(at);
             }
         }
@@ -97,6 +101,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         Behind {
             are_pages: found.len() == 1 && found.values().all(|&of_layers| of_layers),
             sizes: found.into_keys().collect(),
+            like_matrix: like_matrix(&repeated, held, &self.memory.regions, &at_row),
         }
     }
 
@@ -227,6 +232,63 @@ fn fill_chunks(group: Group<'_>, layers: &[Group<'_>], held: &[Held], regions: &
     shared >= MIN_FROZEN && own >= shared
 }
 
+/// Keys and values that are as large as one matrix or more of each layer: of this size there are two blocks more for each layer, and nearly
+/// as many lie apart from every other matrix of the layers, and follow these in a segment or are younger. `at_row` are the places of rows in
+/// the order of age.
+fn like_matrix(
+    repeated: &[Group<'_>],
+    held: &[Held],
+    regions: &[Region],
+    at_row: &FxHashMap<usize, usize>,
+) -> FxHashSet<usize> {
+    /// Matrices of one size in a layer.
+    const MOST: usize = 4;
+    let mut found = FxHashSet::default();
+    for &(size, places) in repeated.iter().filter(|group| (LARGE + 1..MIN_LARGE_BYTES).contains(&group.0)) {
+        let numbers = (1..=MOST).filter(|matrices| places.len().is_multiple_of(matrices + 2));
+        for layers in numbers.map(|matrices| places.len() / (matrices + 2)).filter(|&layers| layers >= MIN_FROZEN) {
+            let is_own = |other: &&Group<'_>| other.0 != size && other.0 > LARGE && other.1.len() == layers;
+            let others: Vec<Group<'_>> = repeated.iter().filter(is_own).copied().collect();
+            if others.len() < MIN_SIZES {
+                continue;
+            }
+            let Apart { rows, follow_layers } = apart(size, &others, held, regions, MOST);
+            let mut own: Vec<usize> = rows.iter().map(|row| at_row[row]).collect();
+            own.sort_unstable();
+            let are_nearly_all = rows.len() <= 2 * layers && rows.len() * 4 >= 2 * layers * 3;
+            let are_younger = || others.iter().all(|&other| is_behind((size, &own), other));
+            if are_nearly_all && (follow_layers || are_younger()) {
+                found.extend(rows);
+            }
+        }
+    }
+    found
+}
+
+/// Blocks of a size that lie apart from those of other sizes.
+struct Apart {
+    rows: Vec<usize>,
+    /// Some follow the others in one segment, more than a layer has: where the last matrix left room.
+    follow_layers: bool,
+}
+
+fn apart(size_bytes: u64, others: &[Group<'_>], held: &[Held], regions: &[Region], most_in_layer: usize) -> Apart {
+    let mut apart = Apart { rows: Vec::new(), follow_layers: false };
+    for region in regions {
+        let first = held.partition_point(|block| block.address < region.address);
+        let end = held.partition_point(|block| block.address < region.address.saturating_add(region.total_bytes));
+        let blocks = &held[first..end];
+        let last = blocks.iter().rposition(|block| others.iter().any(|other| other.0 == block.size_bytes));
+        let behind = blocks[last.map_or(0, |last| last + 1)..].iter().filter(|block| block.size_bytes == size_bytes);
+        let is_long = behind.clone().count() > most_in_layer;
+        apart.follow_layers |= last.is_some() && is_long;
+        if last.is_none() || is_long {
+            apart.rows.extend(behind.map(|block| block.row));
+        }
+    }
+    apart
+}
+
 fn bytes(group: Group<'_>) -> u64 {
     group.0.saturating_mul(group.1.len() as u64)
 }
@@ -326,5 +388,35 @@ mod tests {
         assert!(!fill(&[&layers[..], &left].concat()), "as many in each chunk: of the layers");
         assert!(!fill(&[&pages[..], &[(320, 12), (332, 10)]].concat()), "one precedes a layer");
         assert!(!fill(&[&layers[..], &own].concat()), "no chunk has both");
+    }
+
+    #[test]
+    fn two_blocks_more_for_each_layer_are_keys_and_values() {
+        /// Segments of 20 MiB, each with blocks of so many MiB, and how many of those of 2 MiB are said to be a cache.
+        fn found(segments: &[&[u64]]) -> usize {
+            let (mut held, mut regions, mut places) = (Vec::new(), Vec::new(), Places::default());
+            for (at, sizes) in segments.iter().enumerate() {
+                let start = (at as u64) << 25;
+                regions.push(Region { address: start, total_bytes: 20 << 20, is_expandable: false });
+                let mut address = start;
+                for size_bytes in sizes.iter().map(|size| size << 20) {
+                    places.entry(size_bytes).or_default().push(held.len());
+                    held.push(Held { row: held.len(), address, size_bytes, block_bytes: size_bytes });
+                    address += size_bytes;
+                }
+            }
+            let at_row = (0..held.len()).map(|row| (row, row)).collect();
+            like_matrix(&repeated(&places), &held, &regions, &at_row).len()
+        }
+        let layer: &[u64] = &[3, 2, 5, 6];
+        assert_eq!(found(&[layer, layer, layer, layer, &[2; 8]]), 8);
+        assert_eq!(
+            found(&[layer, layer, layer, &[3, 2, 5, 6, 2, 2], &[2; 6]]),
+            6,
+            "what fills a gap is not told apart"
+        );
+        assert_eq!(found(&[layer, layer, layer, &[2, 3, 5, 2, 2, 2, 2], &[6, 2, 2, 2, 2]]), 0, "most are among them");
+        assert_eq!(found(&[layer, layer, layer, layer, &[2; 4]]), 0, "one more for each layer may be a matrix");
+        assert_eq!(found(&[&[2; 8], layer, layer, layer, layer]), 0, "older than the layers");
     }
 }

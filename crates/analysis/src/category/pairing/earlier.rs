@@ -14,6 +14,9 @@ use crate::category::rows;
 use crate::category::runs::Longest;
 use crate::lifetime::Lifetime;
 
+/// Of the bytes of the last copy of the parameters, those that lie behind the others: buffers are moved and copied in another order.
+const MIN_COPIED_PERCENT: usize = 60;
+
 /// Sizes of which some layers are frozen: one may be chance.
 const MIN_FROZEN_SIZES: usize = 2;
 
@@ -135,7 +138,7 @@ impl Pairing {
             _ if halved.is_some() => {
                 let wanted = wanted(states);
                 let roles = roles_by_age(&held, &known.memory.regions, &wanted, &kept.counts);
-                (wanted, Rehearsed { bytes: 0, roles })
+                (wanted, Rehearsed { roles, ..Rehearsed::default() })
             }
             // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
             // lie as one of the two.
@@ -150,6 +153,24 @@ impl Pairing {
                 });
                 others
                     .fold((by_states, of_states), |best, other| if other.1.bytes > best.1.bytes { other } else { best })
+            }
+            // A copy of the parameters lies as they do, one after the other, where state lies between what the first step leaves. If
+            // all lies so, state was made as the optimizer was constructed.
+            Keeps::Untold if states > 1 && kept.states.is_none() && joined.states().is_none() => {
+                let of = |states: usize| {
+                    let wanted = wanted(states);
+                    let rehearsed = rehearsed(&wanted);
+                    (wanted, rehearsed)
+                };
+                let are_copied = |fewer: usize, begun_percent: usize| {
+                    let models = states + 1 - fewer;
+                    begun_percent * models >= 100 * (models - 1) + MIN_COPIED_PERCENT
+                };
+                let fewer = (0..states).map(|fewer| (fewer, of(fewer)));
+                match fewer.into_iter().find(|(fewer, (_, rehearsed))| are_copied(*fewer, rehearsed.begun_percent)) {
+                    Some((1.., of)) => of,
+                    _ => of(states),
+                }
             }
             _ => {
                 let wanted = wanted(states);
@@ -336,6 +357,7 @@ impl Pairing {
         if !has_states {
             for block in &held {
                 let rows = match behind.sizes.contains(&block.size_bytes) {
+                    false if behind.like_matrix.contains(&block.row) => &mut self.pages,
                     false => &mut self.parameters,
                     true if behind.are_pages => &mut self.pages,
                     true => &mut self.behind_layers,

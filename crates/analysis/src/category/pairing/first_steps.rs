@@ -45,18 +45,21 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             .map(|block| block.size_bytes)
             .collect();
         let orders = self.orders_of(parameters, modules, &lead);
+        let mut rehearsed = Rehearsed::default();
         for begin in [0, self.course.steps.first().map_or(0, |step| step.end)] {
             let mut play = self.play(begin, kept, held);
             if play.events.is_empty() {
                 continue;
             }
             play.states.clone_from(&states);
-            let rehearsed = rehearse(&play, &orders, &self.memory.settings, &self.memory.regions, held);
-            if !rehearsed.roles.is_empty() || self.course.steps.is_empty() {
-                return rehearsed;
+            let next = rehearse(&play, &orders, &self.memory.settings, &self.memory.regions, held);
+            let is_last = !next.roles.is_empty() || self.course.steps.is_empty();
+            rehearsed = Rehearsed { begun_percent: next.begun_percent.max(rehearsed.begun_percent), ..next };
+            if is_last {
+                break;
             }
         }
-        Rehearsed::default()
+        rehearsed
     }
 
     /// Whether blocks of a size may be a frozen model's: no pass makes any.
@@ -213,11 +216,13 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
                 add([&each, lead].concat());
             }
             for moved in as_moved(base.clone()) {
+                // A copy is made in the order of the parameters, or is moved like the model.
                 for moved in [attention_moved(&moved), moved] {
-                    let copied_moved = attention_moved(&copies.behind_all);
-                    let models: [&[u64]; 3] = [lead, &copied_moved, &moved];
-                    for order in [[2, 1, 0], [0, 2, 1], [0, 1, 2], [1, 2, 0]] {
-                        add(order.map(|model| models[model]).concat());
+                    for copied in [attention_moved(&copies.behind_all), copies.behind_all.clone()] {
+                        let models: [&[u64]; 3] = [lead, &copied, &moved];
+                        for order in [[2, 1, 0], [0, 2, 1], [0, 1, 2], [1, 2, 0]] {
+                            add(order.map(|model| models[model]).concat());
+                        }
                     }
                 }
             }
