@@ -85,6 +85,8 @@ pub struct Growth {
     pub readings: u64,
     /// Their first and last line, from 1 on.
     pub lines: (u64, u64),
+    /// Each reading is as much more than the one before, within a fifth.
+    pub is_even: bool,
 }
 
 /// The kind of a figure.
@@ -262,8 +264,17 @@ impl Series {
             printed: self.printed,
             readings: self.readings,
             lines: self.lines,
+            is_even: is_even(&self.kept),
         })
     }
+}
+
+/// Whether readings rise by the same amount each time, within a fifth.
+fn is_even(readings: &[u64]) -> bool {
+    let steps = readings.windows(2).map(|pair| pair[1].checked_sub(pair[0]));
+    let Some(steps) = steps.collect::<Option<Vec<u64>>>() else { return false };
+    let least = steps.iter().min().zip(steps.iter().max());
+    least.is_some_and(|(least, most)| *least > 0 && most - least <= most / 5)
 }
 
 /// The figures of memory and the counts of a line.

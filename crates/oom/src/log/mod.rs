@@ -34,7 +34,7 @@ use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use prose::ProseReader;
 pub(crate) use prose::is_same_flag;
-pub use prose::{Command, Flag};
+pub use prose::{Command, Flag, FrontEnd};
 pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
 use skip::{FINDERS, PASTED_LINES};

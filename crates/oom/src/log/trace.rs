@@ -282,7 +282,7 @@ impl AskedAt {
     }
 
     /// The purpose, where the log's bar of progress for a checkpoint had not ended and no traceback tells more.
-    pub(crate) fn purpose_in(&self, surroundings: super::Surroundings) -> Option<Purpose> {
+    pub(crate) fn purpose_in(&self, surroundings: &super::Surroundings) -> Option<Purpose> {
         let loads = self.innermost.is_none() && surroundings.is_loading_shards;
         self.purpose.or(loads.then_some(Purpose::Load))
     }
