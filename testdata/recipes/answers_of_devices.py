@@ -74,6 +74,8 @@ def pools():
     told("opencl_of_lightgbm", "too-big", "shrink", "[LightGBM] [Info] Number of data points in the train set: 1100000, number of used features: 8000\nterminate called after throwing an instance of 'boost::wrapexcept<boost::compute::opencl_error>'\n  what():  Memory Object Allocation Failure", setting="max_bin=63")
     told("webgpu_buffer", "never-fits", "raise-limit", "Buffer size (1476395008) exceeds the max buffer size limit (1073741824).\n - While calling [Device].CreateBuffer([BufferDescriptor]).", raw=1476395008, limit_raw=1073741824)
     told("wgpu_buffer", "never-fits", "raise-limit", "wgpu error: Validation Error\nCaused by:\n  In Device::create_buffer\n    Buffer size 402653184 is greater than the maximum buffer size (268435456)", raw=402653184)
+    told("webgpu_binding", "never-fits", "raise-limit", "Binding size (141557760) of [Buffer (unlabeled)] is larger than the maximum binding size (134217728).", raw=141557760, limit_raw=134217728)
+    told("webgpu_adapter", "never-fits", "smaller-model", "OperationError: Failed to execute 'requestDevice' on 'GPUAdapter': Required limit (1073741824) is greater than the supported limit (134217728).", raw=1073741824, limit_raw=134217728)
     told("web_device_lost", "too-big", "smaller-model", "Device was lost. This can happen due to insufficient memory or other GPU constraints. Detailed error: [object GPUDeviceLostInfo].")
     told("mlx_large_model", "warning", "smaller-model", "[WARNING] Generating with a model that requires 41000 MB which is close to the maximum recommended size of 36864 MB. This can be slow.", needed=printed("41000 MiB"), limit=printed("36864 MiB"))
 
@@ -125,6 +127,7 @@ def hosts():
         "killed_long_after_saving", "host-memory", "less-host-memory",
         "Saving model checkpoint to out/checkpoint-500\n[Torch] Checkpoint global_step500 is ready now!\nstep 501\nsubprocess.CalledProcessError: Command '['deepspeed', 'train.py']' died with <Signals.SIGKILL: 9>.",
     )
+    told("killed_while_it_trains", "host-memory", "less-host-memory", "Saving model checkpoint to out/checkpoint-500\nstep 501 loss 1.21\nstep 502 loss 1.19\nsubprocess.CalledProcessError: Command '['deepspeed', 'train.py']' died with <Signals.SIGKILL: 9>.")
     told("kaggle_ram", "host-memory", "less-host-memory", "Your notebook tried to allocate more memory than is available. It has restarted.", says="notebook's settings")
 
 
@@ -150,6 +153,13 @@ def programs():
     told("paddle_on_the_host", "host-memory", "shrink", "MemoryError: (ResourceExhausted) Fail to alloc memory of 2147483648 size, error code is 12.", absent="torch.load")
 
 
+def boxed():
+    """A traceback in a box, deeper than what is kept of one."""
+    frames = "".join(f"{f'│ /srv/app/part_{n}.py:{n + 10} in call_{n}':<79}│\n{f'│ ❱ {n + 10} │   return next_{n}(x)':<79}│\n" for n in range(150))
+    last = f"{'│ /opt/env/torch/optim/adamw.py:175 in _init_group':<79}│\n{'│ ❱ 175 │   state[' + chr(34) + 'exp_avg' + chr(34) + '] = torch.zeros_like(p)':<79}│\n"
+    told("deep_box", "too-big", "smaller-optimizer", f"╭{' Traceback (most recent call last) ':─^78}╮\n{frames}{last}╰{'─' * 78}╯\n" + full("136.00 MiB", "23.65 GiB", "58.38 MiB", "23.50 GiB", "22.80 GiB", "121.90 MiB"))
+
+
 def jobs():
     """Ranks of one job, memory that is kept, and slices of a GPU."""
     loads = '[rank5]:   File "/srv/train.py", line 66, in main\n[rank5]:     state = torch.load(args.resume)\n[rank5]:   File "/opt/env/lib/python3.11/site-packages/torch/serialization.py", line 1384, in load\n'
@@ -173,5 +183,5 @@ def jobs():
 
 def of_devices():
     """All of them."""
-    for group in (other_devices, pools, no_lack_of_memory, hosts, programs, jobs):
+    for group in (other_devices, pools, no_lack_of_memory, hosts, programs, boxed, jobs):
         group()

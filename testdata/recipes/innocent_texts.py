@@ -208,5 +208,6 @@ TEXTS = [
     "[LightGBM] [Info] Compiling OpenCL Kernel with 64 bins...\n[LightGBM] [Info] GPU programs have been built",
     "CPU Virtual Memory:  used = 31.02 GB, percent = 12.3%",
     "With FSDP, saving the checkpoint needs memory on rank 0 when running with full state dicts.",
+    "Tip: when training large models, CUDA out of memory is common. Reduce the batch size.",
     "Launch with at most 1024 threads in a block: more resources than the GPU has are refused.",
 ]

@@ -444,7 +444,10 @@ fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "see which processes use the GPU's memory",
             "the error has no numbers: it comes from the driver, not from PyTorch's allocator",
         );
-        return Some(step.with("nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
+        return Some(step.with(match tool(situation) {
+            "nvidia-smi" => "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
+            other => other,
+        }));
     }
     let (own, untold) = (outside_beyond_context(situation), untold_beyond_context(situation));
     let is_usual = own.max(untold) < situation.capacity_bytes.unwrap_or(0) / 20;

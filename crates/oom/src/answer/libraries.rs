@@ -42,11 +42,6 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
-        "mlx-large" => large_for_metal(event),
-        "buffer-limit" => web_buffer(event),
-        "web-device" => web_device(),
-        "spilled" => spilled(event),
-        "on-cpu" => on_cpu(event, found),
         "device-totals" => device_totals(event, found),
         "dispatched" if found.surroundings.lacks_gpu_build => not_memory::without_gpu_build(),
         "dispatched" => dispatched(),
@@ -571,78 +566,6 @@ fn metal_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::NeverFits, text), steps)
 }
 
-/// A warning of mlx-lm before it generates.
-fn large_for_metal(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let numbers = event.bytes("needed").zip(event.bytes("limit"));
-    let numbers = numbers.map_or_else(String::new, |(needed, limit)| {
-        format!(": it needs {}, and Metal recommends at most {}", size(needed), size(limit))
-    });
-    let text = format!(
-        "the model is nearly as large as what macOS lets the GPU use{numbers}; it runs, and becomes slow once the system swaps"
-    );
-    let raise =
-        Step::new("raise-limit", "let the GPU use more of the memory", "the system and other programs need the rest")
-            .with("sudo sysctl iogpu.wired_limit_mb=N, with N in MiB");
-    (because(Cause::Warning, text), vec![general::smaller_model(None), raise])
-}
-
-/// A page may not have a buffer of any size, whatever the GPU has.
-fn web_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let numbers = event.bytes("raw").zip(event.bytes("limit_raw"));
-    let numbers =
-        numbers.map_or_else(String::new, |(asked, limit)| format!(": {} of at most {}", size(asked), size(limit)));
-    let text = format!(
-        "one buffer is larger than WebGPU allows{numbers}; the limit is that of the device as the program requested it, and the GPU's memory is \
-         not full"
-    );
-    let raise = Step::new(
-        "raise-limit",
-        "request the device with the adapter's own limits",
-        "a device has the default limits (256 MiB for a buffer, 128 MiB for a binding) unless the program requests more",
-    )
-    .with("requiredLimits: {maxBufferSize, maxStorageBufferBindingSize} (JavaScript), adapter.limits() in DeviceDescriptor (wgpu)");
-    let split = Step::new(
-        "split-request",
-        "request less at once: a smaller batch or input, or the tensor in parts",
-        "the limit is for one buffer, not for their sum",
-    );
-    (because(Cause::NeverFits, text), vec![raise, split])
-}
-
-/// The browser has lost the GPU.
-fn web_device() -> (Diagnosis, Vec<Step>) {
-    let text = "the browser lost the GPU, most likely because the page's model and its cache need more memory than the GPU has for it";
-    let close = Step::new(
-        "end-process",
-        "close other tabs and programs that use the GPU, and load the page again",
-        "a device that is lost does not come back",
-    );
-    (because(Cause::TooBig, text), vec![general::smaller_model(Some(Program::Browser)), close])
-}
-
-/// Memory of the host that Windows gives to the GPU.
-fn spilled(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let used = event.bytes("used").zip(event.bytes("total"));
-    let used = used.map_or_else(String::new, |(used, total)| format!(", {} of {},", size(used), size(total)));
-    let text = format!(
-        "a part of the program's memory{used} is in the host's memory, which Windows shares with the GPU: nothing fails, and each access to it \
-         crosses the bus, which makes the program many times as slow"
-    );
-    let less = Step::new(
-        "shrink",
-        "keep the program within the GPU's own memory: a smaller or more quantised model, fewer pixels, a smaller batch, or the program's own \
-         offload",
-        "a program's offload moves whole layers, and Windows moves what it likes",
-    );
-    let refuse = Step::new(
-        "without-spill",
-        "let the driver refuse instead, to see when it is too much",
-        "the program then ends with an out-of-memory error and its numbers",
-    )
-    .with("NVIDIA Control Panel, Manage 3D settings, CUDA - Sysmem Fallback Policy: Prefer No Sysmem Fallback");
-    (because(Cause::Warning, text), vec![less, refuse])
-}
-
 /// Frameworks whose error has a few totals.
 fn device_totals(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let free = event.bytes("free").or_else(|| event.bytes("free_raw"));
@@ -654,36 +577,6 @@ fn device_totals(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         format!("{} could not allocate a buffer{}{total}: the device is full{free}{used}", event.origin, asked(event));
     let steps = vec![general::smaller(), end_others(None, found)];
     (because(Cause::TooBig, text), steps)
-}
-
-/// A program goes on with the CPU.
-fn on_cpu(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let of_yolo = event.origin.starts_with("YOLO");
-    let (text, detail) = if of_yolo {
-        (
-            "the GPU had no memory for the label assignment of a batch, or that failed in another way: old releases take every error there for \
-             this one; the program computes this batch on the CPU and goes on",
-            "the costs are a number for each pair of a prediction and a labelled box, so one crowded image decides the peak",
-        )
-    } else {
-        (
-            "the GPU had no memory for one function, even after the cache was emptied; the program computes it on the CPU and goes on, which is \
-             slow",
-            "the overlaps are a number for each pair of an anchor and a labelled box, so one crowded image decides the peak",
-        )
-    };
-    let own = found.surroundings.own_steps(None);
-    let less = Step::new("shrink", "use smaller images, or fewer for each GPU, and fewer boxes in an image", detail);
-    let mut steps = if own.is_empty() { vec![less] } else { own };
-    if of_yolo {
-        let check = Step::new(
-            "check-indices",
-            "if it stops there with another error, compare the labels with the number of classes",
-            "a label beyond the classes ends in an assertion of a kernel",
-        );
-        steps.push(check.with("num_classes of the experiment file; CUDA_LAUNCH_BLOCKING=1 python tools/train.py"));
-    }
-    (because(Cause::Warning, text), steps)
 }
 
 fn dispatched() -> (Diagnosis, Vec<Step>) {

@@ -18,6 +18,8 @@ mod tensorflow;
 mod tensorrt;
 mod tgi;
 mod vllm;
+mod warnings;
+mod web;
 mod written;
 
 pub use flags::shares as printed;
@@ -576,6 +578,8 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
         .or_else(|| general::explain(event, found))
+        .or_else(|| web::explain(event))
+        .or_else(|| warnings::explain(event, found))
         .or_else(|| not_memory::explain(event, found))
         .or_else(|| growth::explain(event, found))
 }

@@ -276,6 +276,10 @@ pub(super) const HEDGES: [&str; 28] = [
 pub(super) const OF_LACK: [&str; 9] =
     ["running", "getting", "going", "hitting", "encountering", "seeing", "facing", "something", "anything"];
 
+/// Verbs that say that something has ended, rather than that it may.
+pub(super) const ENDS: [&str; 10] =
+    ["ends", "ended", "dies", "died", "fails", "failed", "crashes", "crashed", "throws", "threw"];
+
 /// Words right before a failure that ask whether it is one: `am I out of memory?`
 pub(super) const QUESTIONS: [&[&str]; 8] = [
     &["am", "i"],

@@ -476,6 +476,9 @@ pub(super) const ROWS: &[Row] = &[
         "binding {binding:n} range {raw:n} exceeds `max_*_buffer_binding_size` limit {limit_raw:n}",
     )
     .at("buffer_binding_size"),
+    row("buffer-limit", "WebGPU", "inding size ({raw:n}) of [Buffer{*}] is larger than the maximum binding size ({limit_raw:n})")
+        .at("the maximum binding size"),
+    row("adapter-limit", "WebGPU", "Required limit ({raw:n}) is greater than the supported limit ({limit_raw:n})"),
     row("web-device", "WebGPU", "Device was lost. This can happen due to insufficient memory"),
     // Programs that go on without.
     row(

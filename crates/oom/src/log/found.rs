@@ -2,7 +2,7 @@
 
 use super::dimensions::Dimensions;
 use super::event::Event;
-use super::growth::Growth;
+use super::growth::{Growth, Settled};
 use super::prose::{Command, FrontEnd};
 use super::purpose::Purpose;
 use super::summary::MemorySummary;
@@ -252,6 +252,8 @@ pub struct Found {
     pub host_use: Option<(u64, u64)>,
     /// The line in which it last began to save a checkpoint, from 1 on; 0 once it has.
     pub saving_line: u64,
+    /// A figure of memory that rose at first and has stayed since then.
+    pub settled: Option<Settled>,
     /// The command that was run, as far as the text shows it.
     pub command: Command,
     /// What else the log says.

@@ -188,9 +188,12 @@ const WORDS: [(Says, &[&str]); 21] = [
             "arc(tm)",
         ],
     ),
-    (Says::Of(Device::Ascend), &["torch_npu", "npu:", "--device npu", "ascend"]),
+    (Says::Of(Device::Ascend), &["torch_npu", "npu:", "--device npu", "ascend9", "ascend npu", "ascend/", "huawei"]),
     (Says::Of(Device::Gaudi), &["habana", "\"hpu\"", "'hpu'", "gaudi"]),
-    (Says::Nvidia, &["nvidia", "geforce", "rtx ", "cuda_visible_devices"]),
+    (
+        Says::Nvidia,
+        &["nvidia", "geforce", "rtx ", "cuda_visible_devices", "platform cuda", "tesla ", "a100", "h100", "h200"],
+    ),
     (Says::Starts(FrontEnd::LmStudio), &["lm studio", "lmstudio", "lm-studio"]),
     (Says::Starts(FrontEnd::Kobold), &["koboldcpp"]),
     (Says::Starts(FrontEnd::WebUi), &["text-generation-webui", "oobabooga"]),
@@ -739,6 +742,23 @@ mod tests {
         }
         assert!(seen("in a Docker image").is_contained && !seen("the doc is kernel.md").is_contained);
         assert!(!seen("the NCCL timeout is 1800 s").has_timed_out && seen("NCCL timed out on rank 3").has_timed_out);
+        let tool = |text: &str| seen(text).tool();
+        assert_eq!(tool("vllm serve --device xpu"), Some("xpu-smi ps"));
+        assert_eq!(tool("quay.io/ascend/verl, sorted in ascending order"), Some("npu-smi info"));
+        for text in
+            ["sorted in ascending order", "ROCm fails, my RTX 4090 works", "on ROCm and on Intel Arc", "input: 4"]
+        {
+            assert_eq!(tool(text), None, "{text}");
+        }
+        let lowers = |text: &str| seen(text).lowers_watermark;
+        assert!(
+            lowers("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.7")
+                && lowers("os.environ['PYTORCH_MPS_HIGH_WATERMARK_RATIO'] = \"1.2\"")
+        );
+        assert!(
+            !lowers("Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit")
+                && !lowers("MPS_HIGH_WATERMARK_RATIO=1.7")
+        );
         assert!(!seen("the last GPU of the list").fills_one_gpu && !seen("the NCCL watchdog started").has_timed_out);
     }
 }

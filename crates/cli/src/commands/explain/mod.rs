@@ -244,6 +244,21 @@ fn nothing(found: &Found, name: &str) -> Problem {
                 each.join("; ")
             )
         }
+        (None, None) if found.settled.is_some() => {
+            let settled = found.settled.as_ref();
+            settled.map_or_else(String::new, |settled| {
+                format!(
+                    "`{}` rises from {} (line {}) to {} and stays there until line {}, over {} readings: memory that settles is a pool or a cache \
+                     that has warmed up, and no leak",
+                    settled.label,
+                    settled.printed.0,
+                    count(settled.lines.0),
+                    settled.printed.1,
+                    count(settled.lines.1),
+                    settled.readings
+                )
+            })
+        }
         (None, None) if found.talk.is_some() => {
             let (line, text) = found.talk.as_ref().map_or((0, ""), |talk| (talk.line, talk.text.as_str()));
             format!("line {} speaks of memory, but reports no error: `{}`", count(line), text.replace('`', "'"))

@@ -320,10 +320,11 @@ fn errors(view: &ExplainView<'_>) -> Option<Section> {
         ("error", Align::Left),
     ])
     .indented(2);
-    // A pool that requests a tenth less with each try fails once.
+    // A pool that requests a tenth less with each try fails once, and each try has the code of CUDA in its line.
     let is_retry = |error: &ErrorView| {
-        error.id == "xla-device"
-            && view.error.as_ref().is_some_and(|told| told.id == error.id && told.rank == error.rank)
+        view.error.as_ref().is_some_and(|told| {
+            told.id == "xla-device" && told.rank == error.rank && (told.id == error.id || error.id == "runtime")
+        })
     };
     let others: Vec<_> =
         view.errors.iter().filter(|error| view.error.as_ref() != Some(error) && !is_retry(error)).collect();
