@@ -112,6 +112,11 @@ def hosts():
         "RuntimeError: CUDA out of memory. Tried to allocate 40.00 MiB (GPU 0; 12.00 GiB total capacity; 1.10 MiB already allocated; 10.51 GiB free; 2.00 MiB reserved in total by PyTorch)"
     )
     told("commit_limit_of_both", "host-memory", "larger-page-file", windows, says="10.51 GiB free")
+    spawned = (
+        '  File "<string>", line 1, in <module>\n  File "C:\\Python310\\lib\\multiprocessing\\spawn.py", line 116, in spawn_main\n    exitcode = _main(fd, parent_sentinel)\n'
+        'OSError: [WinError 1455] The paging file is too small for this operation to complete. Error loading "C:\\venv\\lib\\site-packages\\torch\\lib\\cublas64_12.dll" or one of its dependencies.'
+    )
+    told("commit_limit_of_workers", "host-memory", "less-host-memory", spawned, setting="num_workers=0")
     told("slurm_large_limit", "host-memory", "more-host-memory", "#SBATCH --mem 120G\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0. Some of your processes may have been killed by the cgroup out-of-memory handler.", setting="--mem=180G")
     told(
         "offload_with_figures", "host-memory", "offload-less",

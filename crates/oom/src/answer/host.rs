@@ -450,8 +450,10 @@ fn page_file(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
                 before the memory is in use, and each process that imports torch commits several GiB for its libraries"
     );
     let mut steps = vec![larger_page_file(), less_host_memory()];
-    if event.text("library").is_some() && found.surroundings.trains {
-        // A process was importing it, and each worker of a trainer imports it again.
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    let is_spawned = frames.any(|frame| frame.file.ends_with("spawn.py"));
+    if event.text("library").is_some() && (found.surroundings.trains || is_spawned) {
+        // A process was importing it, and each worker imports it again.
         let fewer = Step::new(
             "less-host-memory",
             "use fewer data loader workers",

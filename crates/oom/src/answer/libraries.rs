@@ -575,8 +575,9 @@ fn device_totals(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         event.bytes("used").map_or_else(String::new, |used| format!("; the program itself holds {}", size(used)));
     let text =
         format!("{} could not allocate a buffer{}{total}: the device is full{free}{used}", event.origin, asked(event));
-    let steps = vec![general::smaller(), end_others(None, found)];
-    (because(Cause::TooBig, text), steps)
+    let smaller = general::smaller();
+    let smaller = Step { detail: "its own buffers and those of other programs share the device".to_owned(), ..smaller };
+    (because(Cause::TooBig, text), vec![smaller, end_others(None, found)])
 }
 
 fn dispatched() -> (Diagnosis, Vec<Step>) {
