@@ -201,4 +201,13 @@ TEXTS = [
     "# Memory of the GPU\nTraining is hungry, and `CUDA out of memory error` is quite common while you look for settings that your card allows.",
     "Set `killed` if the job was cancelled by the user.",
     "$ nvidia-smi -L\nGPU 0: NVIDIA A10 (UUID: GPU-5c2b1f0a-417b-9d3e-8a6f-2b7c1d9e0f3a)",
+    "Of my 16 GB, nvidia-smi shows 15 GB in use by a model of 7 GB. Is that a leak, am I out of memory?",
+    "Dedicated GPU memory 3.1/4.0 GB, Shared GPU memory 0.1/15.9 GB",
+    "nvidia-smi -c EXCLUSIVE_PROCESS sets the compute mode `E. Process` for all GPUs of the node",
+    "| MIG devices:\n|  0    3   0   0  |           1801MiB /  9856MiB   | 28      0 |  2   0    1    0    0 |",
+    "[LightGBM] [Info] Compiling OpenCL Kernel with 64 bins...\n[LightGBM] [Info] GPU programs have been built",
+    "CPU Virtual Memory:  used = 31.02 GB, percent = 12.3%",
+    "With FSDP, saving the checkpoint needs memory on rank 0 when running with full state dicts.",
+    "Tip: when training large models, CUDA out of memory is common. Reduce the batch size.",
+    "Launch with at most 1024 threads in a block: more resources than the GPU has are refused.",
 ]

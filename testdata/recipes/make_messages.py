@@ -13,6 +13,7 @@ import random
 import sys
 from pathlib import Path
 
+from answers_of_devices import of_devices
 from answers_of_families import of_families
 from answers_of_logs import ANSWERS, of_logs
 from answers_of_posts import of_posts
@@ -417,6 +418,7 @@ def main():
     of_programs()
     of_families()
     of_posts()
+    of_devices()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)

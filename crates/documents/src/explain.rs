@@ -67,7 +67,7 @@ pub struct ExplainView<'a> {
     pub disagreements: Vec<String>,
     /// Warnings about the snapshot.
     pub warnings: Vec<WarningView>,
-    /// The cause in half a sentence, of a failure that is no message of PyTorch.
+    /// The cause in half a sentence, of a failure that is no message of PyTorch, and of a message that a lack of memory did not cause.
     #[serde(skip)]
     pub headline: &'static str,
 }
@@ -369,6 +369,10 @@ impl ExplainView<'_> {
         view.engine = found.engine.as_ref().map(EngineView::new);
         if let Some(Answer { subject, situation, diagnosis, steps }) = answer(found) {
             let situation = situation.unwrap_or_default();
+            if diagnosis.cause == Cause::NotMemory || diagnosis.cause == Cause::NeverFits && situation.has_wrong_size()
+            {
+                view.headline = Cause::NotMemory.in_short();
+            }
             view.diagnosis = DiagnosisView::new(&diagnosis, &situation);
             view.shares = shares(&situation);
             view.steps = steps.into_iter().map(StepView::new).collect();

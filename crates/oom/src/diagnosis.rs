@@ -8,7 +8,6 @@ pub use super::cause::Cause;
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Limit, Situation};
-use super::steps::NO_MEMORY_BYTES;
 
 /// Few devices have more.
 const LARGE_DEVICE_BYTES: u64 = 80 << 30;
@@ -255,8 +254,8 @@ fn text(situation: &Situation, cause: Cause) -> String {
         ),
         Cause::Limit => limited(situation, &tried, &held),
         Cause::NeverFits if situation.kind == Kind::MoreThanOneExabyte => {
-            "the program requested an exbibyte or more, which can never fit: a size is wrong, such as a negative or \
-             overflowed shape"
+            "the program requested an exbibyte or more, which no device has: a size is wrong, such as a negative, overflowed or \
+             overwritten one, and memory did not run out"
                 .to_owned()
         }
         Cause::NeverFits if situation.capacity_bytes.is_none() => {
@@ -270,7 +269,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
         Cause::NeverFits => format!(
             "the request can never fit: the program requested {tried} at once{}, and the whole GPU has {}",
             match situation.purpose {
-                _ if situation.tried_bytes >= Some(NO_MEMORY_BYTES) =>
+                _ if situation.has_wrong_size() =>
                     ", more than any GPU has, so a size is wrong (negative, overflowed or never set)",
                 Some(Purpose::Load) => " for a model's weights",
                 _ => "",
@@ -309,6 +308,12 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 return format!(
                     "{ranks} other processes hold the same small amount of this GPU, {total} in all: nearly always ranks of one job that do not \
                      select a GPU of their own, so that each has a context here; the program requested {tried}, and only {free} was free"
+                );
+            }
+            if let Some(ranks) = situation.ranks_like_this() {
+                return format!(
+                    "{ranks} other processes hold as much of this GPU as this one, {total} in all beside its own {held}: nearly always ranks of \
+                     one job that all use this GPU; the program requested {tried}, and only {free} was free"
                 );
             }
             let verb = if situation.others.len() == 1 { "has" } else { "have" };

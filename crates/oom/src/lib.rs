@@ -31,8 +31,8 @@ pub use engine::{EngineLog, Printed};
 pub use known::{Decimal, Value};
 pub use less::missing;
 pub use log::{
-    AskedAt, Command, Compiled, Dimensions, Event, Figure, Flag, Found, Group, Growth, LogReader, MemorySummary,
-    Mention, Purpose, Side, Surroundings, TableGpu, TracebackFrame,
+    AskedAt, Command, Compiled, Dimensions, Event, Figure, Flag, Found, FrontEnd, Group, Growth, LogReader,
+    MemorySummary, Mention, Purpose, Settled, Side, Surroundings, TableGpu, TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
 pub use options::Named;

@@ -35,7 +35,7 @@ pub enum Program {
 pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
     (
         Program::Compiler,
-        &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "LLVM ERROR", "collect2", "MAX_JOBS", "catastrophic error"],
+        &["ptxas", "cc1plus", "nvcc", "ninja: ", "rustc", "collect2", "MAX_JOBS", "catastrophic error"],
     ),
     (Program::Whisper, &["whisper_model_load", "whisper_init", "whisper.cpp", "faster_whisper", "aster-Whisper"]),
     (
@@ -85,6 +85,7 @@ pub(crate) const PROGRAMS: [(Program, &[&str]); 13] = [
             "intern/cycles",
             "LuxCore",
             "OptiX",
+            "cycles",
             "ViewLayer",
             "rendering resource",
         ],

@@ -22,8 +22,12 @@ const LARGEST_APU_BYTES: u64 = 128 << 30;
 const LARGEST_RANK_BYTES: u64 = 2 << 30;
 /// Processes that have a share of their own, of many.
 const MAX_NAMED: usize = 8;
+/// No computer has so much memory.
+const NO_MEMORY_BYTES: u64 = 1 << 44;
 /// Fewer may be alike by chance.
 const LEAST_RANKS: usize = 3;
+/// The same of those that hold as much as this one, which is rarer.
+const LEAST_LIKE_THIS: usize = 2;
 
 /// A process on a GPU has no less than this.
 const LEAST_CONTEXT_BYTES: u64 = 64 << 20;
@@ -79,6 +83,8 @@ pub struct Situation {
     pub held_bytes: Option<u64>,
     /// In segments and in no block that the program holds, private pools not counted.
     pub unallocated_bytes: Option<u64>,
+    /// The text sets a lower limit than the platform's own.
+    pub has_lowered_limit: bool,
     /// In free blocks of private pools.
     pub private_bytes: u64,
     /// The memory limit of this process.
@@ -247,6 +253,7 @@ impl Situation {
             unallocated_bytes: message.unallocated_bytes(),
             private_bytes: private,
             limit: message.limit_bytes.map(Limit::exactly),
+            has_lowered_limit: surroundings.lowers_watermark,
             others,
             others_bytes: message.others_bytes.unwrap_or(0),
             is_printed: true,
@@ -281,7 +288,7 @@ impl Situation {
         };
         Self {
             engine,
-            purpose: surroundings.work(group.asked.purpose_in(surroundings)),
+            purpose: surroundings.work(group.asked.purpose_in(&surroundings)),
             holds_logits: group.asked.holds_logits(),
             ..Self::of_message(&group.message, surroundings)
         }
@@ -419,6 +426,20 @@ impl Situation {
     pub fn hidden_total_bytes(&self) -> Option<u64> {
         let capacity = self.capacity_bytes?;
         self.vram_bytes.filter(|&vram| vram > capacity.saturating_add(capacity / 8) && self.tried_bytes <= Some(vram))
+    }
+
+    /// Whether the request is so large that it can only be a mistake.
+    pub fn has_wrong_size(&self) -> bool {
+        self.kind == Kind::MoreThanOneExabyte || self.tried_bytes >= Some(NO_MEMORY_BYTES)
+    }
+
+    /// How many processes beside this one hold as much as it: ranks of one job that all use this GPU.
+    pub fn ranks_like_this(&self) -> Option<usize> {
+        let own = self.process_bytes.or(self.held_bytes)?;
+        // A printed amount of PyTorch lacks the context.
+        let is_alike = |process: &&Process| process.bytes.abs_diff(own) <= own / 16;
+        let alike = self.others.iter().filter(is_alike).count();
+        (own >= LARGEST_RANK_BYTES && alike >= LEAST_LIKE_THIS && alike * 4 >= self.others.len() * 3).then_some(alike)
     }
 
     /// Whether `ROCm` shows an empty device that is smaller than the request, which may be an APU's setting rather than its memory.

@@ -16,9 +16,6 @@ use super::situation::{Situation, last_digit_bytes};
 /// Processes that are named in a step.
 const NAMED: usize = 4;
 
-/// No computer has so much memory.
-pub(super) const NO_MEMORY_BYTES: u64 = 1 << 44;
-
 /// Few GPUs have as much, and nearly all that was posted is from smaller ones.
 const LARGEST_DEVICE_BYTES: u64 = 192 << 30;
 
@@ -100,7 +97,7 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         steps.sort_by_key(|step| (step.id != first, step.id != look));
     }
     let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
-    if exceeds_watermark(situation) && own.is_empty() {
+    if meets_watermark(situation) && own.is_empty() {
         steps.splice(..0, shrink(situation, diagnosis));
         return steps;
     }
@@ -139,19 +136,10 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
     steps
 }
 
-/// Whether MPS refused a request far beyond its limit. That is 1.7 times the working set that Metal recommends (`MPSAllocator.h`), about
-/// the machine's memory, so that a higher one only makes the system swap.
-fn exceeds_watermark(situation: &Situation) -> bool {
-    let limit = situation.limit.filter(|_| situation.backend == Some("MPS"));
-    let held = situation.held_bytes.map(|held| held.saturating_add(situation.others_bytes));
-    let (Some(held), Some(tried), Some(limit)) = (held, situation.tried_bytes, limit) else { return false };
-    // So much at once is what a batch or an input computes, not the last straw of what stays.
-    if tried > limit.at_most_bytes / 32 {
-        return true;
-    }
-    // Printed amounts add up to a little more.
-    let beyond = |bytes: u64, part: u64| bytes > limit.at_most_bytes.saturating_add(limit.at_most_bytes / part);
-    beyond(held, 50) || beyond(held.saturating_add(tried), 10)
+/// Whether MPS refused a request at its own limit. That is 1.7 times the working set that Metal recommends (`MPSAllocator.h`), about the
+/// machine's memory, so that a higher one only makes the system swap; one that the user has lowered is another matter.
+fn meets_watermark(situation: &Situation) -> bool {
+    situation.backend == Some("MPS") && situation.limit.is_some() && !situation.has_lowered_limit
 }
 
 /// Where the step belongs that reduces the need: a side step that brings less than half of the missing bytes comes after it.
@@ -228,7 +216,7 @@ fn limit(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         Some("MPS") => "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 (no limit: the system may swap or stall)".to_owned(),
         _ => format!("torch.cuda.set_per_process_memory_fraction(1.0){}", fraction.unwrap_or_default()),
     };
-    let detail_of_mps = exceeds_watermark(situation)
+    let detail_of_mps = meets_watermark(situation)
         .then_some("; the default limit is about the machine's memory, and beyond it the system swaps");
     let of = if limit.is_known() { format!(" of {}", size(limit.at_most_bytes)) } else { String::new() };
     let Some(free) = situation.free_bytes else {
@@ -347,6 +335,20 @@ fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
                 .with("torch.cuda.set_device(local_rank), or one GPU in CUDA_VISIBLE_DEVICES for each rank"),
         );
     }
+    if let Some(ranks) = situation.ranks_like_this() {
+        let step = Step::new(
+            "own-device",
+            "give each rank of the job its own GPU, before it loads anything",
+            format!(
+                "{ranks} other processes hold as much here as this one: nearly always ranks of the same job that all use this GPU; if they are \
+                 not, they are earlier runs that are still alive",
+            ),
+        );
+        return Some(
+            step.brings(total, shortage)
+                .with("torch.cuda.set_device(local_rank), model.to(f\"cuda:{local_rank}\"), or one GPU in CUDA_VISIBLE_DEVICES for each rank"),
+        );
+    }
     let own = situation.process_bytes.or(situation.held_bytes).unwrap_or(0);
     let alike = situation.others.iter().filter(|other| own > 0 && other.bytes.abs_diff(own) < own / 4).count();
     let hint = if alike > 0 {
@@ -442,7 +444,10 @@ fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "see which processes use the GPU's memory",
             "the error has no numbers: it comes from the driver, not from PyTorch's allocator",
         );
-        return Some(step.with("nvidia-smi --query-compute-apps=pid,used_memory --format=csv"));
+        return Some(step.with(match tool(situation) {
+            "nvidia-smi" => "nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
+            other => other,
+        }));
     }
     let (own, untold) = (outside_beyond_context(situation), untold_beyond_context(situation));
     let is_usual = own.max(untold) < situation.capacity_bytes.unwrap_or(0) / 20;
@@ -567,7 +572,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if diagnosis.cause != Cause::NeverFits && !exceeds_most || small_total(situation, diagnosis).is_some() {
         return None;
     }
-    if situation.purpose == Some(Purpose::Load) && situation.tried_bytes < Some(NO_MEMORY_BYTES) {
+    if situation.purpose == Some(Purpose::Load) && !situation.has_wrong_size() {
         let detail = match (situation.tried_bytes, situation.capacity_bytes) {
             (Some(tried), Some(capacity)) => format!(
                 "one block of {} for weights cannot fit on a GPU with {}: in fewer bits they are a half or a quarter of that",
@@ -578,11 +583,12 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         };
         return Some(less(situation.purpose, situation.is_training, detail));
     }
-    if situation.tried_bytes >= Some(NO_MEMORY_BYTES) {
+    if situation.has_wrong_size() {
         return Some(Step::new(
             "split-request",
-            "check the shape that the line of the traceback creates: print its sizes before it",
-            "no GPU has that much memory: a size is negative, overflowed or was never set, or two numbers are multiplied by mistake",
+            "find the wrong size: print the sizes of the tensors that the line of the traceback uses, before it, and see where they are set",
+            "no GPU has that much memory: a size is negative, overflowed, was never set, or was overwritten by a kernel that ran before (run \
+             that part without its fused or custom kernels, on the CPU, or with launches that wait); less work at once does not help",
         ));
     }
     let detail = match (situation.tried(), situation.capacity_bytes) {
@@ -597,7 +603,7 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "hardly any GPU has {tried}: usually full attention, whose memory grows with the square of the tokens (an old torch, \
              or no fused kernel for this GPU), or a wrong shape"
         ),
-        _ => "no GPU has an exbibyte: print the shape before the line of the traceback".to_owned(),
+        _ => "a shape is wrong".to_owned(),
     };
     Some(Step::new(
         "split-request",

@@ -197,6 +197,43 @@ fn a_log_without_a_message_is_told_what_was_looked_for() {
 }
 
 #[test]
+fn memory_that_settles_and_a_good_start_are_told_as_such() {
+    let epochs: Vec<String> =
+        (0..8).map(|epoch| format!("epoch {epoch} gpu mem {}.10 GiB", 3 + epoch.min(3))).collect();
+    let run = run_with("explain -", format!("Is this a leak?\n{}\n", epochs.join("\n")));
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains("`gpu mem` rises from 3.10 GiB (line 2) to 6.10 GiB and stays there"),
+        "{}",
+        run.stderr
+    );
+    let start = "INFO 12-20 20:25:46 [gpu_worker.py:278] Available KV cache memory: 3.76 GiB\n\
+                 INFO:     Application startup complete.\nnvidia-smi shows 15 of 16 GB in use, am I out of memory?\n";
+    let run = run_with("explain -", start);
+    assert!(run.stderr.contains("reserves its whole share of the GPU on purpose"), "{}", run.stderr);
+    assert!(!run.stderr.contains("the text may be cut"), "{}", run.stderr);
+}
+
+#[test]
+fn a_size_that_is_wrong_is_no_lack_of_memory() {
+    let run = of_message("NPU out of memory. Tried to allocate more than 1EB memory.", &[]);
+    assert!(run.stdout.contains("memory did not run out") && !run.stdout.contains("out of memory,"), "{}", run.stdout);
+}
+
+#[test]
+fn tries_of_one_pool_are_no_further_errors() {
+    let tries: String = [("2.00G", 2_147_483_648_u64), ("1.80G", 1_932_735_232), ("1.62G", 1_739_461_632)]
+        .map(|(size, bytes)| {
+            format!(
+                "cuda_driver.cc:806] failed to allocate {size} ({bytes} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n"
+            )
+        })
+        .concat();
+    let run = run_with("explain -", tries);
+    assert!(!run.stdout.contains("Other errors"), "{}", run.stdout);
+}
+
+#[test]
 fn logs_and_snapshots_come_from_standard_input_too() {
     let log = std::fs::read(recordings().join("../messages/json_lines.log")).unwrap();
     let run = run_with("explain - --format json", log);

@@ -41,7 +41,7 @@ pub(super) fn state_on_host() -> Step {
     Step::new(
         "offload-state",
         "gather the checkpoint in the host's memory, on one rank or in shards",
-        "the traceback builds a state dict, whose full tensors need memory beside the model",
+        "a state dict of full tensors needs memory beside the model, on each rank that builds it",
     )
     .with(
         "FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True), or \

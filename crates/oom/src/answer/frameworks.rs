@@ -75,8 +75,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
 }
 
 fn cupy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let so_far =
-        event.bytes("so_far_raw").map_or_else(String::new, |bytes| format!("; its pool had {} so far", size(bytes)));
+    let so_far = event
+        .bytes("so_far_raw")
+        .map_or_else(String::new, |bytes| format!("; its pool had {} so far, free blocks included", size(bytes)));
     let limit = event.bytes("limit_raw").filter(|&bytes| bytes > 0);
     let (cause, limited) = match limit {
         Some(limit) => (Cause::Limit, format!(", with a limit of {}", size(limit))),
@@ -99,18 +100,23 @@ fn cupy(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     // With so little in its pool, somebody else has most of any GPU but the smallest.
     let is_small = event.bytes("so_far_raw").is_some_and(|so_far| so_far < SMALL_POOL_BYTES)
         && event.requested().is_none_or(|bytes| bytes < SMALL_POOL_BYTES);
-    let mut steps = if is_small && limit.is_none() { vec![others, split, free] } else { vec![split, others, free] };
     if limit.is_some() {
-        steps.insert(
-            0,
-            Step::new(
-                "raise-limit",
-                "raise or remove CuPy's limit",
-                "it is set by the program or by `CUPY_GPU_MEMORY_LIMIT`",
-            )
-            .with("CUPY_GPU_MEMORY_LIMIT=100%"),
-        );
+        // The limit is checked before any block is released (`_try_malloc`, too), and counts the pool's free blocks.
+        let empty = Step::new(
+            "free-pool",
+            "release the pool's free blocks before the allocation",
+            "freed arrays stay in the pool and count towards its limit, and CuPy does not release them when a request meets the limit",
+        )
+        .with("cupy.get_default_memory_pool().free_all_blocks()");
+        let raise = Step::new(
+            "raise-limit",
+            "raise or remove CuPy's limit",
+            "it is set by the program or by `CUPY_GPU_MEMORY_LIMIT`; the GPU itself need not be full",
+        )
+        .with("mempool.set_limit(size=0), or CUPY_GPU_MEMORY_LIMIT=100%");
+        return (because(cause, text), vec![empty, raise, split]);
     }
+    let steps = if is_small { vec![others, split, free] } else { vec![split, others, free] };
     (because(cause, text), steps)
 }
 
@@ -287,7 +293,9 @@ fn xla_graphs(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 /// The pool's own request to the driver, of `TensorFlow` or JAX.
 fn device_pool(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
-    let bytes = event.requested().unwrap_or_default();
+    // The pool's first request: each retry is for less.
+    let tries = found.events.iter().filter(|other| other.id == event.id && other.rank == event.rank);
+    let bytes = tries.filter_map(Event::requested).max().unwrap_or_default();
     let is_amd = event.text("code").is_some_and(|code| code.to_lowercase().contains("hip"));
     let end = end_others(None, found);
     let end = if is_amd { end.with("rocm-smi --showpids") } else { end };
@@ -305,8 +313,12 @@ fn device_pool(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         );
         let newer = Step::new(
             "record",
-            "use matching releases of the framework and the driver",
-            "a wrong total comes from a runtime that does not know the GPU or the driver",
+            "set the size of the pool yourself, and use matching releases of the framework and the driver",
+            "a wrong total comes from a runtime that does not know the GPU or the driver; each rank must see one GPU",
+        )
+        .with(
+            "tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=16384)]); \
+             HIP_VISIBLE_DEVICES",
         );
         return (because(Cause::Contradiction, text), vec![growth, newer]);
     }
@@ -335,15 +347,19 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
         (Some(used), Some(limit), Some(over)) => {
             format!(": it needs {} of {}, {} too much", size(used), size(limit), size(over))
         }
-        _ => match (event.bytes("raw_size"), event.bytes("free")) {
+        _ => match (event.bytes("raw_size").or_else(|| event.bytes("program")), event.bytes("free")) {
             (Some(asked), Some(free)) => format!(": it needs {} at once, and {} is free", size(asked), size(free)),
             _ => String::new(),
         },
     };
+    let live = event.bytes("allocated").zip(event.bytes("capacity"));
+    let of_live = live.map_or_else(String::new, |(allocated, capacity)| {
+        format!("; of {} in all, {} holds arrays that are alive between the steps", size(capacity), size(allocated))
+    });
     // A buffer that the program requests, not one of the compiler's.
     let what = if event.bytes("raw_size").is_some() { "an array" } else { "the compiled program" };
-    let text = format!("{what} does not fit in the accelerator's memory{numbers}");
-    let steps = vec![
+    let text = format!("{what} does not fit in the accelerator's memory{numbers}{of_live}");
+    let mut steps = vec![
         Step::new(
             "shrink",
             "reduce the memory needed at once: a smaller batch for each device, or rematerialisation",
@@ -353,6 +369,17 @@ fn tpu(event: &Event) -> (Diagnosis, Vec<Step>) {
         Step::new("shard", "spread parameters and activations over more devices", "each then holds a part")
             .with("jax.sharding.NamedSharding, or FSDP of torch_xla"),
     ];
+    if live.is_some_and(|(allocated, capacity)| allocated > capacity / 2) {
+        let fewer = Step::new(
+            "fewer-alive",
+            "keep fewer arrays alive between the steps: end each step, and give buffers away that it replaces",
+            "what an earlier program returned stays until nothing refers to it",
+        );
+        steps.insert(
+            1,
+            fewer.with("xm.mark_step(), loss.item() only now and then (torch_xla); jax.jit(step, donate_argnums=0)"),
+        );
+    }
     (because(Cause::TooBig, text), steps)
 }
 
@@ -508,6 +535,8 @@ fn paddle(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
 /// Requests of libraries whose error has no more than their size.
 fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let free = event.bytes("free").map_or_else(String::new, |free| format!(", {} of it is free", size(free)));
+    let used = event.bytes("used").zip(event.bytes("total"));
+    let free = used.map_or(free, |(used, total)| format!(", {} of {} is in use", size(used), size(total)));
     let text = format!("{} could not allocate a buffer{}: the device is full{free}", event.origin, asked(event));
     let step = match event.id {
         "xgboost" => Step::new(
@@ -556,10 +585,10 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if event.id == "gaudi" && found.surroundings.loads_shards {
         let weights = Step::new(
             "less-weights",
-            "load the weights in bfloat16, or spread them over several devices",
-            "in float32 they take 4 bytes for each parameter, which is the default of many scripts; the first Gaudi has 32 GB",
+            "spread the weights over several devices, or use a smaller model; in bfloat16 they take half of float32",
+            "in float32 they take 4 bytes for each parameter, which is the default of many scripts; the first Gaudi has 32 GB, the second 96 GB",
         )
-        .with("--bf16, or gaudi_spawn.py --use_deepspeed --world_size 8");
+        .with("gaudi_spawn.py --use_deepspeed --world_size 8; --bf16");
         let text = format!("{text}; the log loads a checkpoint before it, so its weights are most of that");
         return (because(Cause::TooBig, text), vec![weights, step]);
     }

@@ -2,6 +2,7 @@
 
 use highwater_units::size;
 
+use super::added::state_on_host;
 use super::host::{less_host_memory, more_host_memory};
 use super::libraries::{asked, bare, metal};
 use super::{because, host, llama, tensorrt};
@@ -65,9 +66,12 @@ pub(super) fn less(program: Option<Program>) -> Option<Step> {
             "memory grows with the pixels that are computed at once",
         ),
         Program::Renderer => step(
-            "make the scene smaller: smaller textures, less subdivision, fewer instances, or render in tiles",
-            "geometry, textures and the acceleration structure must all fit",
-        ),
+            "make the scene smaller: less hair and subdivision, fewer particles and instances, smaller textures, no motion blur or fewer \
+             steps of it",
+            "geometry, textures and the acceleration structure must all fit, and motion blur builds that for several moments; OptiX takes more \
+             for it than CUDA",
+        )
+        .with("Render properties: Simplify, Persistent Data off; Preferences, System: CUDA instead of OptiX (Blender)"),
         Program::Molecules => step(
             "predict or simulate a smaller system: fewer residues or atoms, fewer samples at once",
             "memory grows with the atoms, and in the prediction of structures with the square of the residues",
@@ -106,6 +110,9 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         Some(Program::Mlx) => return metal(found),
         _ => {}
     }
+    if is_of_checkpoint(event, found) {
+        return gathered();
+    }
     let free = event.bytes("free").map_or_else(String::new, |free| format!(", with {} available", size(free)));
     let by = match event.id {
         "general" => event.text("backend"),
@@ -134,13 +141,28 @@ pub(super) fn device(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (because(cause, text), steps)
 }
 
+/// Whether a sentence tells what a traceback would: a sharded model is saved.
+pub(super) fn is_of_checkpoint(event: &Event, found: &Found) -> bool {
+    found.surroundings.is_fully_sharded && found.surroundings.saves && event.asked.innermost.is_none()
+}
+
+/// The answer to that.
+pub(super) fn gathered() -> (Diagnosis, Vec<Step>) {
+    let text = "the full checkpoint does not fit on the GPU beside the model: with FSDP, a state dict of full tensors gathers each of them \
+                there, on every rank that builds it";
+    (because(Cause::TooBig, text), vec![state_on_host(), smaller()])
+}
+
 pub(super) fn of_host(event: &Event, program: Option<Program>) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "the host had no memory for a request{}: this is the CPU's memory, not the GPU's, or the limit of a job, container or page",
         asked(event)
     );
     let steps = match program {
-        Some(Program::Whisper | Program::Llama | Program::Browser | Program::Images) => {
+        Some(Program::Browser) => {
+            vec![smaller_model(program).with("dtype: \"q4\", device: \"webgpu\" (transformers.js)")]
+        }
+        Some(Program::Whisper | Program::Llama | Program::Images) => {
             vec![smaller_model(program), more_host_memory()]
         }
         _ => vec![more_host_memory(), less_host_memory()],

@@ -5,7 +5,7 @@ use highwater_units::size;
 use super::because;
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Figure, Found, Growth, Purpose};
-use crate::steps::Step;
+use crate::steps::{FRAGMENTATION, Step};
 
 /// So many readings before a failure show that it came of growth.
 const LEAST_READINGS: u64 = 6;
@@ -50,7 +50,9 @@ fn before_failure(found: &Found, is_host: bool) -> Option<&Growth> {
         // Memory that is left falls while a server starts, too.
         let is_steep = !growth.is_rest && growth.readings >= FEW_READINGS && growth.last / 3 >= growth.first;
         let is_before = found.groups.first().is_none_or(|group| growth.lines.0 < group.line);
-        is_before && fits && growth.is_large() && (growth.readings >= LEAST_READINGS || is_steep)
+        // Which no start-up does: by the same amount each time.
+        let is_even = growth.is_even && growth.last / 2 >= growth.first;
+        is_before && fits && growth.is_large() && (growth.readings >= LEAST_READINGS || is_steep || is_even)
     })
 }
 
@@ -68,6 +70,10 @@ pub(super) fn beside(
         return;
     }
     diagnosis.notes.push(format!("the log shows growth before the failure: {}", sentence(grown)));
+    if diagnosis.cause != Cause::Fragmentation {
+        // What is kept fills gaps, too.
+        steps.retain(|step| !FRAGMENTATION.contains(&step.id));
+    }
     let is_own = steps.first().is_some_and(|step| step.id == "bound-growth");
     if !is_own {
         steps.insert(0, keep_less(grown));

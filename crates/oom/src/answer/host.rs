@@ -34,6 +34,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "managed" => managed(),
         "host-buffer" => host_buffer(),
         "memlock" => locked(event),
+        "jit" => jit(found),
         "host-allocator" => match found.surroundings.program {
             program if event.origin == "Java" => general::of_host(event, program),
             _ if event.origin == "ggml" => general::of_host(event, Some(Program::Llama)),
@@ -79,6 +80,16 @@ pub(super) fn more_host_memory() -> Step {
         "loading a checkpoint takes its size once for each process, unless it is mapped or sharded",
     )
     .with("--mem=64G (Slurm), --memory 64g (Docker), resources.limits.memory (Kubernetes)")
+}
+
+/// The same, of a service with machines of its own.
+fn more_of(origin: &str) -> Step {
+    let step = more_host_memory();
+    match origin {
+        "Colab" => step.with("Runtime, Change runtime type: High-RAM, or another GPU, whose machine has more"),
+        "Kaggle" => step.with("another accelerator in the notebook's settings, if its machine has more"),
+        _ => step,
+    }
 }
 
 fn look_at_kernel() -> Step {
@@ -408,6 +419,8 @@ fn host_buffer() -> (Diagnosis, Vec<Step>) {
 
 /// Lines that may stand between the beginning of a model's load and the word of its end.
 const LOADING_LINES: u64 = 6;
+/// The same of a checkpoint that is saved: the launcher's traceback stands between them.
+const SAVING_LINES: u64 = 40;
 
 /// The limit on memory that may not be swapped.
 fn locked(event: &Event) -> (Diagnosis, Vec<Step>) {
@@ -437,8 +450,10 @@ fn page_file(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
                 before the memory is in use, and each process that imports torch commits several GiB for its libraries"
     );
     let mut steps = vec![larger_page_file(), less_host_memory()];
-    if event.text("library").is_some() && found.surroundings.trains {
-        // A process was importing it, and each worker of a trainer imports it again.
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    let is_spawned = frames.any(|frame| frame.file.ends_with("spawn.py"));
+    if event.text("library").is_some() && (found.surroundings.trains || is_spawned) {
+        // A process was importing it, and each worker imports it again.
         let fewer = Step::new(
             "less-host-memory",
             "use fewer data loader workers",
@@ -469,8 +484,9 @@ fn allocator(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     )
     .with("torch.load(path, mmap=True), low_cpu_mem_usage=True");
     // No weight is so large, and a traceback that does not load names what does.
-    let is_computed =
-        event.origin == "NumPy" || event.asked.innermost.is_some() || event.requested() >= Some(LARGEST_WEIGHT_BYTES);
+    let is_computed = ["NumPy", "PaddlePaddle"].contains(&event.origin)
+        || event.asked.innermost.is_some()
+        || event.requested() >= Some(LARGEST_WEIGHT_BYTES);
     let first = if is_computed && !event.asked.loads() {
         Step::new(
             "shrink",
@@ -486,6 +502,39 @@ fn allocator(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         steps.insert(usize::from(steps[0].id == "shrink"), larger_page_file());
     }
     (because(Cause::HostMemory, text), steps)
+}
+
+/// LLVM, in a build or in a program that compiles kernels while it runs.
+fn jit(found: &Found) -> (Diagnosis, Vec<Step>) {
+    if found.surroundings.program == Some(Program::Compiler) {
+        return general::compiler();
+    }
+    if found.surroundings.compiles_opencl {
+        let text = "the compiler of the OpenCL driver, which is LLVM, ended the program while it compiled a kernel: its message speaks of \
+                    memory, but compiling needs little of the host's and none of the GPU's, so this is usually a bug of the library, \
+                    the compiler or the driver";
+        let other = Step::new(
+            "other-kernel",
+            "compile another kernel: turn double precision off, or use another device type of the library",
+            "kernels in double precision and in single precision are different code",
+        )
+        .with("gpu_use_dp=False, device_type=\"cuda\" or \"cpu\" (LightGBM)");
+        let newer = Step::new(
+            "newer-release",
+            "use another release of the library, or another driver or OpenCL platform",
+            "a second LLVM in the process, such as that of another OpenCL platform, fails like this",
+        );
+        return (because(Cause::NotMemory, text), vec![other, newer.with("clinfo -l; OCL_ICD_VENDORS=nvidia.icd")]);
+    }
+    let text = "LLVM could not allocate host memory while the program compiled code: the host, a container or `ulimit -v` has too little, or \
+                the compiler requested a size that is wrong; it is not the GPU's memory";
+    let look = Step::new(
+        "look-at-device",
+        "see how much of the host's memory is free while it compiles, and which limits the process has",
+        "where much is free, a bug of the compiler or of its caller is more likely: another release of either helps",
+    )
+    .with("free -h; ulimit -v; cat /sys/fs/cgroup/memory.max");
+    (because(Cause::HostMemory, text), vec![look, more_host_memory()])
 }
 
 /// Memory that the killed process held; kernels up to 4 print it in another line than the limit.
@@ -526,13 +575,22 @@ fn killed(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         process(event)
     );
     let less = if by == "Ray" { fewer_tasks() } else { less_host_memory() };
-    let mut steps = vec![less, more_host_memory()];
+    let mut steps = vec![less, more_of(event.origin)];
     if by != "Ray" && was_loading(event, found) {
         steps.insert(0, load_in_parts());
+    } else if by != "Ray" && was_saving(event, found) {
+        steps.insert(0, save_less());
     } else if by != "Ray" && found.surroundings.offloads_to_host {
         steps.insert(0, offload_less());
     }
     (because(Cause::HostMemory, text), steps)
+}
+
+/// The host's memory in use before a kill, where the log has it.
+fn host_use(found: &Found) -> String {
+    found.host_use.map_or_else(String::new, |(bytes, tenths)| {
+        format!(", after the host had {} in use, {}.{} % of its memory", size(bytes), tenths / 10, tenths % 10)
+    })
 }
 
 /// Whether a model was being loaded when a process was killed: its shards had not all come, or little was printed since it began.
@@ -541,6 +599,24 @@ fn was_loading(event: &Event, found: &Found) -> bool {
     let began = surroundings.loading_line;
     let is_near = began > 0 && (began..=began + LOADING_LINES).contains(&event.line);
     surroundings.is_loading_shards || is_near && !surroundings.loads_shards
+}
+
+/// Whether a checkpoint was being saved when a process was killed.
+fn was_saving(event: &Event, found: &Found) -> bool {
+    let began = found.saving_line;
+    began > 0 && (began..=began + SAVING_LINES).contains(&event.line)
+}
+
+/// A checkpoint need not be whole in the host's memory.
+fn save_less() -> Step {
+    Step::new(
+        "save-less",
+        "save less at once: the trained weights or adapters alone, or each rank's part in a file of its own",
+        "the log saves a checkpoint before it: weights and optimizer state are gathered in the host's memory, beside what is offloaded there, \
+         and copied once more while they are written",
+    )
+    .with("model.save_pretrained(...) of the adapters instead of accelerator.save_state(...); save_only_model=True (transformers); \
+           stage3_gather_16bit_weights_on_model_save=false, torch.distributed.checkpoint")
 }
 
 /// Ray ends a worker before the system does, at 95 % of the node's memory.
@@ -569,10 +645,13 @@ fn limit_of(event: &Event, found: &Found) -> Option<u64> {
 /// To raise a limit that is known.
 fn raise_limit(limit: Option<u64>) -> Step {
     let step = more_host_memory();
-    match limit {
-        Some(limit) => Step { detail: format!("its limit is {}; {}", size(limit), step.detail), ..step },
-        None => step,
-    }
+    let Some(limit) = limit else { return step };
+    let step = Step { detail: format!("its limit is {}; {}", size(limit), step.detail), ..step };
+    // An example below the limit would lower it.
+    let more = (limit.saturating_add(limit / 2) >> 30).max(1);
+    step.with(format!(
+        "--mem={more}G (Slurm), --memory {more}g (Docker), resources.limits.memory: {more}Gi (Kubernetes)"
+    ))
 }
 
 /// A job or container reached its own limit, whatever the host has.
@@ -585,14 +664,16 @@ fn killed_at_limit(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
          itself need not be full",
         process(event)
     );
-    (because(Cause::HostMemory, text), vec![raise_limit(limit), less_host_memory()])
+    let saves = was_saving(event, found).then(save_less);
+    (because(Cause::HostMemory, text), saves.into_iter().chain([raise_limit(limit), less_host_memory()]).collect())
 }
 
 fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = found.surroundings.memory_limit_bytes;
     let of = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
+    let used = host_use(found);
     let text = format!(
-        "{} was killed by signal 9 (exit code 137): usually because the host ran out of memory or the container reached its \
+        "{} was killed by signal 9 (exit code 137){used}: usually because the host ran out of memory or the container reached its \
          limit{of}, not because the GPU was full; a scheduler's time limit or a person can also end a process this way",
         process(event)
     );
@@ -608,6 +689,8 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         steps.rotate_right(1);
     } else if was_loading(event, found) {
         steps.insert(0, load_in_parts());
+    } else if was_saving(event, found) {
+        steps.insert(0, save_less());
     } else if found.surroundings.offloads_to_host {
         steps.insert(0, offload_less());
     } else if limit.is_some()
@@ -628,7 +711,8 @@ fn launcher(found: &Found) -> (Diagnosis, Vec<Step>) {
     };
     let text = format!(
         "DeepSpeed's launcher ended its processes because one had ended without an error of its own, {when}: most likely the host ran out \
-         of memory and the system killed that process; the line with its exit code is missing (-9 is such a kill)"
+         of memory and the system killed that process{}; the line with its exit code is missing (-9 is such a kill)",
+        host_use(found)
     );
     let first = if found.surroundings.is_loading_shards { load_in_parts() } else { offload_less() };
     (because(Cause::HostMemory, text), vec![first, look_at_kernel(), more_host_memory()])

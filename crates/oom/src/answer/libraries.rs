@@ -42,6 +42,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "metal" => metal(found),
         "metal-buffers" => metal_buffers(event),
         "mps-buffer" => metal_buffer(event),
+        "device-totals" => device_totals(event, found),
         "dispatched" if found.surroundings.lacks_gpu_build => not_memory::without_gpu_build(),
         "dispatched" => dispatched(),
         "set-up" | "general-set-up" => set_up(event.origin),
@@ -408,10 +409,17 @@ pub(super) fn bare(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             size(limit),
             size(held)
         );
-        let raise =
-            Step::new("raise-limit", "raise the limit", "the system may then swap or stall, if its memory is in use")
-                .with("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0");
-        return (because(Cause::Limit, text), vec![raise, shrink()]);
+        let raise = Step::new(
+            "raise-limit",
+            "raise the limit",
+            "the default limit is about the machine's memory, and beyond it the system swaps",
+        )
+        .with("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0");
+        let steps = if found.surroundings.lowers_watermark { vec![raise, shrink()] } else { vec![shrink(), raise] };
+        return (because(Cause::Limit, text), steps);
+    }
+    if general::is_of_checkpoint(event, found) {
+        return general::gathered();
     }
     let joins = event.asked.joins_outputs();
     let text = if joins {
@@ -558,6 +566,20 @@ fn metal_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::NeverFits, text), steps)
 }
 
+/// Frameworks whose error has a few totals.
+fn device_totals(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let free = event.bytes("free").or_else(|| event.bytes("free_raw"));
+    let free = free.map_or_else(String::new, |free| format!("; {} of it is free", size(free)));
+    let total = event.bytes("total_raw").map_or_else(String::new, |total| format!(" in a device of {}", size(total)));
+    let used =
+        event.bytes("used").map_or_else(String::new, |used| format!("; the program itself holds {}", size(used)));
+    let text =
+        format!("{} could not allocate a buffer{}{total}: the device is full{free}{used}", event.origin, asked(event));
+    let smaller = general::smaller();
+    let smaller = Step { detail: "its own buffers and those of other programs share the device".to_owned(), ..smaller };
+    (because(Cause::TooBig, text), vec![smaller, end_others(None, found)])
+}
+
 fn dispatched() -> (Diagnosis, Vec<Step>) {
     let text = "the quantised model does not fit on the GPU: transformers would have to put some layers on the CPU or the disk, which this \
                 quantisation does not allow";
@@ -683,7 +705,7 @@ fn runtime(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     }
     let margin = margin("PyTorch's cached memory counts as used for others");
     let margin = Step { title: format!("if PyTorch is in the process, {}", margin.title), ..margin };
-    let others = if matches!(event.origin, "Numba" | "Thrust") {
+    let others = if matches!(event.origin, "Numba" | "Thrust" | "MXNet") {
         vec![end, general::smaller(), margin]
     } else {
         vec![end, margin, shrink()]

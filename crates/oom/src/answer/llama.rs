@@ -6,7 +6,7 @@ use super::flags::{shares, smaller_cache_type};
 use super::{because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
-use crate::log::{Event, Found};
+use crate::log::{Event, Found, FrontEnd};
 use crate::program::Program;
 use crate::steps::Step;
 
@@ -36,7 +36,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         || log.engine == Some("ollama")
         || found.events.iter().any(|event| event.origin.starts_with("Ollama"));
     log.engine = Some(if is_ollama { "ollama" } else { "llama.cpp" });
-    let (mut diagnosis, steps) = match event.id {
+    let (mut diagnosis, mut steps) = match event.id {
         _ if has_recovered(found) => recovered(),
         "ollama-system" => system_memory(event),
         "llama-host" if log.max_model_len.is_some() && part(&log, found) == Part::Cache => cache_of_host(event, &log),
@@ -51,7 +51,41 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         _ => buffer(event, &log, found),
     };
     diagnosis.notes.extend(shares(&log));
+    if let Some(front_end) = found.surroundings.front_end.filter(|_| !is_ollama) {
+        for step in &mut steps {
+            if let Some(name) = of_front_end(front_end, step.id) {
+                step.change = Some(name.to_owned());
+            }
+        }
+    }
     (diagnosis, steps)
+}
+
+/// The name that a program around llama.cpp has for a setting.
+fn of_front_end(front_end: FrontEnd, step: &str) -> Option<&'static str> {
+    let names = match step {
+        "smaller-batch" => [
+            "Evaluation Batch Size: 256; Flash Attention: on",
+            "--batchsize 256 --flashattention",
+            "--batch-size 256 --flash-attn",
+            "Llama(n_batch=256, flash_attn=True)",
+        ],
+        "shorter-context" => ["Context Length: 4096", "--contextsize 4096", "--ctx-size 4096", "Llama(n_ctx=4096)"],
+        "fewer-layers" => ["GPU Offload: fewer layers", "--gpulayers N", "--gpu-layers N", "Llama(n_gpu_layers=N)"],
+        "smaller-cache-type" => [
+            "K Cache and V Cache Quantization Type: Q8_0; Flash Attention: on",
+            "--quantkv 1 --flashattention",
+            "--cache-type q8_0",
+            "Llama(type_k=8, type_v=8, flash_attn=True)",
+        ],
+        _ => return None,
+    };
+    Some(match front_end {
+        FrontEnd::LmStudio => names[0],
+        FrontEnd::Kobold => names[1],
+        FrontEnd::WebUi => names[2],
+        FrontEnd::Python => names[3],
+    })
 }
 
 /// Whether llama.cpp tried again, and nothing failed after that.
@@ -242,11 +276,22 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         Part::Cache => "the KV cache",
         Part::Compute => "the compute buffers",
     };
+    // The driver maps it at first use, so that a cache for which there is no room fails when it is computed with.
+    let too_large = too_large_cache(log).filter(|_| part == Part::Compute);
+    let part = if too_large.is_some() { Part::Cache } else { part };
     let copies = copies(event, log, found);
     let of_copies = copies.map_or_else(String::new, |copies| {
         format!(", of which llama.cpp keeps {copies} copies for pipeline parallelism, one for each batch in flight")
     });
-    let text = format!("the GPU had no memory for {asked}{device}{by}: probably {which}{of_copies}");
+    let text = match too_large {
+        Some((cache, budget)) => format!(
+            "the KV cache, {}, does not fit in the memory that the GPU may use, {}, beside the weights: it is as long as the whole context, \
+             which is the model's own where none is set",
+            size(cache),
+            size(budget)
+        ),
+        None => format!("the GPU had no memory for {asked}{device}{by}: probably {which}{of_copies}"),
+    };
     let cache = log.printed().kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let mut steps = match part {
         Part::Weights if is_ollama => vec![fewer_layers(log), shorter(log), overhead()],
@@ -276,6 +321,15 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         steps.push(other_split(device));
     }
     (because(Cause::TooBig, text), steps)
+}
+
+/// The KV cache, where it alone or with the weights is more than the GPU may use, and that limit.
+fn too_large_cache(log: &EngineLog) -> Option<(u64, u64)> {
+    let printed = log.printed();
+    let cache = printed.kv_cache_bytes.and_then(|bytes| u64::try_from(bytes).ok())?;
+    let budget = printed.budget_bytes?;
+    let weights = printed.weights_bytes.unwrap_or(0);
+    (cache > weights && cache.saturating_add(weights) > budget).then_some((cache, budget))
 }
 
 /// How many copies of the compute buffers were to be made, where these did not fit.

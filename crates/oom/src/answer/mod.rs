@@ -18,6 +18,8 @@ mod tensorflow;
 mod tensorrt;
 mod tgi;
 mod vllm;
+mod warnings;
+mod web;
 mod written;
 
 pub use flags::shares as printed;
@@ -87,12 +89,14 @@ fn of_log(found: &Found) -> Option<Answer> {
     if let Some(situation) = &mut situation {
         summary::complete(situation, found);
     }
-    let event = strongest(found);
+    let of_host = situation.as_ref().and_then(|situation| full_host(situation, found));
+    let event = of_host.or_else(|| strongest(found));
     let has_numbers = situation.as_ref().is_some_and(|situation| situation.kind != Kind::Driver);
     let (at, event) = match (event, &situation) {
         (Some((at, event)), None) => (at, event),
         (Some((at, event)), Some(situation))
-            if weight(event) >= if has_numbers { 3 } else { 2 } && !is_of_full_gpu(event, situation) =>
+            if of_host.is_some()
+                || weight(event) >= if has_numbers { 3 } else { 2 } && !is_of_full_gpu(event, situation) =>
         {
             (at, event)
         }
@@ -134,6 +138,14 @@ fn of_log(found: &Found) -> Option<Answer> {
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
+    if let Some(situation) = situation.as_ref().filter(|_| of_host.is_some()) {
+        diagnosis.notes.push(format!(
+            "the driver's refusal follows from that: it reports {} free on the GPU, and refused {}, because Windows commits memory of the host \
+             for each allocation there",
+            situation.free_bytes.map_or_else(|| "memory".to_owned(), size),
+            situation.tried().unwrap_or_else(|| "a request".to_owned())
+        ));
+    }
     if matches!(diagnosis.cause, Cause::TooBig | Cause::Unknown)
         && ENGINES.iter().all(|engine| !event.id.starts_with(engine))
     {
@@ -193,8 +205,30 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         let error = |tried| last_digit_bytes(tried).div_ceil(2);
         let shape = |tried| shape::shape(tried, error(tried), &found.dimensions);
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
+        let follows = |event: &&Event| event.id == "level-zero" && event.line > group.line;
+        if situation.backend == Some("XPU") && found.events.iter().any(|event| follows(&event)) {
+            diagnosis.notes.push(
+                "the driver's errors after it follow from it: the process cannot use the GPU any more, and has to be started again".to_owned(),
+            );
+        }
         diagnosis.notes.extend(summary::note(group.message.device, found));
         diagnosis.notes.extend(several_ranks(found));
+        if let Some(slice) = slice_of(&situation, found) {
+            diagnosis.notes.push(format!(
+                "this GPU is a slice (MIG) of {}, whatever the whole GPU has: the rest belongs to other slices, and this process cannot use it",
+                size(slice)
+            ));
+            let larger = Step::new(
+                "larger-slice",
+                "request a larger slice of the GPU, or a whole one",
+                "a job gets the slice that it requests; its memory cannot grow while it runs",
+            );
+            let at = steps.iter().position(|step| step.id == "shrink").map_or(steps.len(), |at| at + 1);
+            steps.insert(
+                at,
+                larger.with("nvidia-smi -L; --gres=gpu:3g.20gb:1 (Slurm), nvidia.com/mig-3g.20gb: 1 (Kubernetes)"),
+            );
+        }
         if situation.engine.is_none() {
             of_one_sample(&mut steps, found);
             diagnosis.notes.extend(many_trained(&mut steps, found));
@@ -260,7 +294,8 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             }
         }
         if diagnosis.cause == Cause::EngineShare {
-            steps.sort_by_key(|step| step.id != "lower-share");
+            // Gaps between its buffers are of its own making where its share leaves too little.
+            steps.sort_by_key(|step| (step.id != "lower-share", FRAGMENTATION.contains(&step.id)));
         }
         // Its own flags before what only looks; where enough was free, memory that others release changes nothing.
         let is_refused = diagnosis.cause == Cause::Refused;
@@ -301,8 +336,17 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if situation.kind == Kind::Driver {
                 steps.retain(|step| step.id != "less-weights");
             }
-            if matches!(diagnosis.cause, Cause::TooBig | Cause::OutsidePyTorch | Cause::Fragmentation | Cause::Unknown)
+            let is_of_ranks = diagnosis.cause == Cause::OtherProcess && situation.ranks_like_this().is_some();
+            if is_of_ranks
+                || matches!(
+                    diagnosis.cause,
+                    Cause::TooBig | Cause::OutsidePyTorch | Cause::Fragmentation | Cause::Unknown
+                )
             {
+                if is_of_ranks {
+                    // The model itself fits where each rank has its own GPU.
+                    steps.retain(|step| step.id != "less-weights");
+                }
                 steps.insert(0, restore_on_host());
             }
             if diagnosis.cause == Cause::Unknown {
@@ -328,6 +372,15 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 let at = at.min(steps.len());
                 steps.splice(at..at, own);
             }
+        }
+        if found.events.iter().any(|event| event.id == "on-cpu") {
+            // One crowded image decides the peak: the next is as large without gaps.
+            steps.sort_by_key(|step| FRAGMENTATION.contains(&step.id));
+        }
+        let grows = matches!(situation.purpose, Some(Purpose::Evaluate | Purpose::Collect | Purpose::Grow));
+        if grows && diagnosis.cause != Cause::Fragmentation {
+            // What is kept from one call to the next fills gaps, too.
+            steps.retain(|step| !FRAGMENTATION.contains(&step.id));
         }
         let own = found.surroundings.own_steps(found.groups.first().and_then(|group| group.asked.purpose));
         if situation.kind == Kind::Driver && !own.is_empty() {
@@ -424,6 +477,15 @@ fn short(path: &str) -> String {
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
+/// The memory of the slice of a GPU that the message is of, where the text names one.
+fn slice_of(situation: &Situation, found: &Found) -> Option<u64> {
+    let capacity = situation.capacity_bytes?;
+    let of_name = found.surroundings.slice_gb.map(|gigabytes| u64::from(gigabytes) << 30);
+    let slice = found.slice_bytes.or(of_name)?;
+    // A name is the rounded size.
+    (slice.abs_diff(capacity) <= slice / 8).then_some(capacity)
+}
+
 /// Which rank failed first, where several did.
 fn several_ranks(found: &Found) -> Option<String> {
     let mut ranks: Vec<u32> = Vec::new();
@@ -476,16 +538,23 @@ fn weight(event: &Event) -> u8 {
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" => 0,
+        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" | "on-cpu" | "spilled"
+        | "mlx-large" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
         "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
         | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "worker-died" | "trtllm-request"
-        | "capture" | "llama-pinned" | "assertion" | "illegal-access" | "kernel-image" | "old-driver"
-        | "cudnn-unsupported" => 1,
+        | "capture" | "llama-pinned" | "assertion" | "illegal-access" | "kernel-image" | "old-driver" | "busy"
+        | "launch" | "hardware" | "xid" | "cudnn-unsupported" => 1,
         _ => 2,
     }
+}
+
+/// The failure of Windows' commit limit that explains why the driver refused a small request with much free.
+fn full_host<'f>(situation: &Situation, found: &'f Found) -> Option<(usize, &'f Event)> {
+    let is_refused = diagnosis(situation).cause == Cause::Refused;
+    found.events.iter().enumerate().find(|(_, event)| is_refused && event.id == "page-file")
 }
 
 /// Whether a call that the driver refused as invalid follows from a full GPU, by the numbers of PyTorch's message.
@@ -498,13 +567,20 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     if let Some(bytes) = event.requested().filter(|_| is_absurd(event) && has_copies().is_none()) {
         return Some(absurd(event, bytes));
     }
+    let is_same = |other: &&Event| other.id == "runtime" && other.line == event.line && other.rank == event.rank;
+    if let Some(other) = found.events.iter().find(is_same).filter(|_| event.id == "llama-buffer") {
+        // MXNet prints the same words behind its own.
+        return libraries::explain(other, found);
+    }
     engines::explain(event, found)
         .or_else(|| other_engines::explain(event, found))
         .or_else(|| tensorrt::explain(event, found))
         .or_else(|| libraries::explain(event, found))
         .or_else(|| host::explain(event, found))
         .or_else(|| general::explain(event, found))
-        .or_else(|| not_memory::explain(event))
+        .or_else(|| web::explain(event))
+        .or_else(|| warnings::explain(event, found))
+        .or_else(|| not_memory::explain(event, found))
         .or_else(|| growth::explain(event, found))
 }
 

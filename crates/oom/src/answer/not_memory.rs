@@ -2,13 +2,15 @@
 
 use highwater_allocator::settings::{NEW_VARIABLE, VARIABLE, refused_key_hint};
 
+use highwater_units::size;
+
 use super::because;
 use crate::diagnosis::{Cause, Diagnosis};
-use crate::log::Event;
+use crate::log::{Event, Found};
 use crate::steps::Step;
 
 /// The answer to it.
-pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
+pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
     Some(match event.id {
         "setting" => setting(event),
         "setting-late" => set_late(),
@@ -19,7 +21,12 @@ pub(super) fn explain(event: &Event) -> Option<(Diagnosis, Vec<Step>)> {
         "mapping" => invalid_mapping(event),
         "bad-size" => bad_size(event),
         "capture" => capture(),
-        "assertion" => assertion(event),
+        "assertion" => assertion(event, found),
+        "busy" => busy(found),
+        "launch" => launch(),
+        "hardware" => hardware("the GPU found an error in its memory that it cannot correct"),
+        "xid" => xid(event),
+        "quota" => quota(event),
         "illegal-access" => illegal_access(event),
         "kernel-image" => kernel_image(event),
         "old-driver" => old_driver(event),
@@ -230,13 +237,112 @@ fn find_kernel_of_rocm() -> Step {
     .with("AMD_SERIALIZE_KERNEL=3 python train.py")
 }
 
+/// The driver gave this process no context.
+fn busy(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let used = found
+        .gpus
+        .iter()
+        .map(|gpu| format!("GPU {} has {} of {} in use", gpu.index, size(gpu.used_bytes), size(gpu.total_bytes)));
+    let used: Vec<String> = used.take(8).collect();
+    let used = if used.is_empty() { String::new() } else { format!(" ({})", used.join("; ")) };
+    // The least of its memory: where processes exclude each other, a GPU without any has none.
+    let emptiest = found.gpus.iter().min_by_key(|gpu| gpu.used_bytes).filter(|_| found.gpus.len() > 1);
+    let other = emptiest.map_or(1, |gpu| gpu.index);
+    let use_other = Step::new(
+        "other-device",
+        "use a GPU on which no process runs, or end the process on this one",
+        "of GPUs that serve one process each, a scheduler must give every process its own",
+    )
+    .with(format!("CUDA_VISIBLE_DEVICES={other}; nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"));
+    let share = Step::new(
+        "shared-mode",
+        "let several processes use the GPU: an administrator sets its compute mode to the default",
+        "clusters set exclusive modes on purpose; MPS shares a GPU in that mode",
+    )
+    .with("sudo nvidia-smi -i 0 -c DEFAULT");
+    if found.surroundings.is_exclusive {
+        let text = format!(
+            "the GPU is in an exclusive compute mode and has a process already, so the driver refused this one; memory did not run out{used}"
+        );
+        return (because(Cause::NotMemory, text), vec![use_other, share]);
+    }
+    let text = format!(
+        "the driver gave this process no context on the GPU: an exclusive compute mode while another process has it, a virtual GPU or a slice \
+         without a licence or an instance, or a GPU in a bad state; the error is not that memory ran out{used}"
+    );
+    let look = Step::new(
+        "look-at-device",
+        "look at the column `Compute M.`, at the processes and at the driver's log",
+        "`E. Process` allows one process; after an Xid error a GPU needs a reset or a restart of the machine",
+    )
+    .with("nvidia-smi; nvidia-smi -q -d COMPUTE; dmesg | grep -i xid");
+    (because(Cause::NotMemory, text), vec![look, use_other, share])
+}
+
+/// Cells of its memory, its link or the GPU itself.
+fn hardware(what: &str) -> (Diagnosis, Vec<Step>) {
+    let text = format!("{what}: this is a fault of the hardware or of its driver; memory did not run out");
+    let reset = Step::new(
+        "reset-device",
+        "stop the job, and let an administrator reset or replace the GPU",
+        "a page that is retired is used no more after a reset; an error that comes back on the same GPU is worn or badly connected hardware",
+    )
+    .with("nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg | grep -i xid; sudo nvidia-smi --gpu-reset -i 0");
+    (because(Cause::NotMemory, text), vec![reset])
+}
+
+/// Xid errors that a program causes: an invalid address or instruction, and what follows from it in other processes.
+const OF_PROGRAM: [u64; 6] = [8, 13, 31, 32, 43, 45];
+
+/// An error by its number, as NVIDIA lists them.
+fn xid(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let code = event.number("code").unwrap_or_default();
+    if OF_PROGRAM.contains(&code) {
+        let text = format!(
+            "the kernel driver reports Xid {code}, an error that a program's kernels cause: an invalid address or instruction, or what follows \
+             from one; memory did not run out"
+        );
+        return (because(Cause::NotMemory, text), vec![find_kernel()]);
+    }
+    hardware(&format!("the kernel driver reports Xid {code}"))
+}
+
+/// A block of threads needs more of a multiprocessor than there is.
+fn launch() -> (Diagnosis, Vec<Step>) {
+    let text = "a kernel was to run with more threads or registers in a block than a multiprocessor has: this is a limit of the launch, and the \
+                GPU's memory is not full";
+    let smaller = Step::new(
+        "smaller-blocks",
+        "launch the kernel with fewer threads in a block, or bound its registers",
+        "a block's threads share 65,536 registers; code that is built without optimisation needs more of them",
+    )
+    .with("128 or 256 threads; @cuda.jit(max_registers=64) (Numba), -maxrregcount=64 or __launch_bounds__ (nvcc)");
+    (because(Cause::KernelSharedMemory, text), vec![smaller])
+}
+
+/// Time on a GPU that is shared out.
+fn quota(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let numbers = event.number("asked").zip(event.number("left"));
+    let numbers =
+        numbers.map_or_else(String::new, |(asked, left)| format!(": {asked} s were requested, {left} s are left"));
+    let text = format!("the account's time on the shared GPU is used up{numbers}; memory did not run out");
+    let shorter = Step::new(
+        "shorter-time",
+        "request less time for each call, sign in, or wait",
+        "each call needs as much of the quota as it requests, whatever it uses",
+    )
+    .with("@spaces.GPU(duration=30)");
+    (because(Cause::NotMemory, text), vec![shorter])
+}
+
 /// A kernel found a value that it refuses.
-fn assertion(event: &Event) -> (Diagnosis, Vec<Step>) {
-    let assertion = event.text("assertion");
+fn assertion(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    // Its own message may follow in quotes.
+    let assertion = event.text("assertion").map(|assertion| assertion.trim_end_matches('&'));
     let of = assertion.map_or_else(String::new, |assertion| format!(" (`{assertion}`)"));
     let names = |words: &[&str]| assertion.is_some_and(|assertion| words.iter().any(|word| assertion.contains(word)));
-    let is_of_table = names(&["srcSelectDimSize", "index", "Index"]);
-    let is_of_classes = names(&["n_classes", "cur_target"]);
+    let is_of_classes = names(&["n_classes", "cur_target", "idx_dim"]);
+    let is_of_table = !is_of_classes && names(&["srcSelectDimSize", "index", "Index"]);
     let why = if assertion.is_none() || is_of_table || is_of_classes {
         "usually an index is out of range, such as a token beyond the embedding or a label beyond the classes"
     } else {
@@ -260,11 +366,18 @@ fn assertion(event: &Event) -> (Diagnosis, Vec<Step>) {
         let check = Step::new(
             "check-indices",
             "compare the labels with the number of classes",
-            "labels count from 0 on, and -100 is ignored",
+            "labels count from 0 on, and -100 is ignored; what is gathered by an index needs one within its dimension",
         );
-        steps.insert(0, check.with("print(labels.min(), labels.max(), logits.shape)"));
+        steps
+            .insert(0, check.with("num_classes of the configuration; print(labels.min(), labels.max(), logits.shape)"));
     }
-    (because(Cause::NotMemory, text), steps)
+    let mut diagnosis = because(Cause::NotMemory, text);
+    if found.events.iter().any(|event| event.id == "on-cpu") {
+        diagnosis.notes.push(
+            "the program's own line about memory follows from that: it takes every error of that function for a lack of memory".to_owned(),
+        );
+    }
+    (diagnosis, steps)
 }
 
 /// Whether a failure is of AMD's GPUs.

@@ -192,9 +192,12 @@ fn model(log: &EngineLog, free: u64, total: u64) -> (Diagnosis, Vec<Step>) {
 
 fn executor(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let asked = event.requested().map_or_else(String::new, |bytes| format!(" for {}", size(bytes)));
+    let of_total = event.bytes("kv_total").map_or_else(String::new, |total| format!(" of {}", size(total)));
+    let model = event.bytes("before").zip(event.bytes("after")).filter(|(before, after)| before > after);
+    let model = model.map_or_else(String::new, |(before, after)| format!("; the model takes {}", size(before - after)));
     let cache = event.bytes("kv_free").map_or_else(String::new, |free| {
         format!(
-            "; when the KV cache was created, {} was free: it takes a share of that, and needs buffers beside it",
+            "; when the KV cache was created, {}{of_total} was free: it takes a share of that, and needs buffers beside it{model}",
             size(free)
         )
     });

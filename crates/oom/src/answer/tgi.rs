@@ -10,6 +10,8 @@ use crate::steps::Step;
 
 /// A warm-up of so few tokens takes well below 1 GiB.
 const FEW_TOKENS: u64 = 2048;
+/// One of these takes some MiB.
+const VERY_FEW_TOKENS: u64 = 512;
 
 /// The answer to a failure of TGI.
 pub(super) fn explain(event: &Event, log: &EngineLog) -> Option<(Diagnosis, Vec<Step>)> {
@@ -71,8 +73,11 @@ fn warm_up(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     // Few tokens need little: what is too large are the weights.
     let mut steps = after_start(log, None, None);
     if let Some(tokens) = event.number("tokens").filter(|&tokens| tokens <= FEW_TOKENS) {
-        if let Some(step) = steps.iter_mut().find(|step| step.id == "smaller-prefill") {
-            step.change = Some(format!("--max-batch-prefill-tokens {}", (tokens / 2).max(1)));
+        if tokens <= VERY_FEW_TOKENS {
+            // Fewer would free nothing.
+            steps.retain(|step| step.id != "smaller-prefill");
+        } else if let Some(step) = steps.iter_mut().find(|step| step.id == "smaller-prefill") {
+            step.change = Some(format!("--max-batch-prefill-tokens {}", tokens / 2));
         }
         let weights = Step::new(
             "less-weights",

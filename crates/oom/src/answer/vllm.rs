@@ -216,7 +216,15 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
         format!("{} is {fits} % of the GPU; weights and the KV cache must fit in that", size(free)),
     )
     .with(format!("--gpu-memory-utilization 0.{fits:02}"));
-    let mut steps = vec![end_others(Some((used, missing)), found)];
+    let others = end_others(Some((used, missing)), found);
+    let others = Step {
+        detail: format!(
+            "{}; workers of an earlier server (`VLLM::EngineCore`, `VLLM::Worker`) may outlive it",
+            others.detail
+        ),
+        ..others
+    };
+    let mut steps = vec![others];
     if fits >= LEAST_SHARE {
         steps.push(lower.brings(missing, Some(missing)));
     }

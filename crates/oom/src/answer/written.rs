@@ -74,7 +74,18 @@ pub(super) fn adjust(answer: &mut Answer, found: &Found) {
             answer.steps.sort_by_key(|step| !["end-process", "restart-kernel"].contains(&step.id));
         }
     }
+    of_device(&mut answer.steps, found);
     fit(&mut answer.steps, &found.command);
+}
+
+/// NVIDIA's tool lists no processes of other devices.
+fn of_device(steps: &mut [Step], found: &Found) {
+    let Some(tool) = found.surroundings.tool() else { return };
+    for change in steps.iter_mut().filter_map(|step| step.change.as_mut()) {
+        if change.starts_with("nvidia-smi --query-compute-apps") && !change.contains(';') {
+            tool.clone_into(change);
+        }
+    }
 }
 
 /// The general step, in the flags of the command: only what it does not have yet.

@@ -93,6 +93,7 @@ pub(crate) const LINES: &[Row] = &[
     row("llama.cpp", "llama.cpp", "llama_context: n_ctx = {max_model_len:n}").at("n_ctx "),
     row("llama.cpp", "llama.cpp up to 2024", "llama_new_context_with_model: n_ctx = {max_model_len:n}").at("n_ctx "),
     row("llama.cpp", "llama.cpp", "using device {*}) - {free_before:b} free"),
+    row("llama.cpp", "llama.cpp (Metal)", "recommendedMaxWorkingSetSize = {budget:t}").at("recommendedMaxWorking"),
     row("llama.cpp", "llama.cpp", "pipeline parallelism enabled (n_copies={copies:n})"),
     row("ollama", "Ollama up to 0.11", "memory.required.full=\"{required:b}\""),
     row("ollama", "Ollama up to 0.11", "memory.available=\"[{free_before:b}"),

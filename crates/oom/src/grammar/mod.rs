@@ -15,8 +15,9 @@ mod words;
 
 pub(crate) use words::TRIGGERS;
 use words::{
-    BACKENDS, BESIDE_MEMORY, CODES, ERRORS, FAILING, HEDGES, HOST_RAM, MEMORY, NEAR_HEDGES, OF_GPU, OPEN,
-    OTHER_REASONS, OTHER_THINGS, PLACES, RECOVERIES, REQUESTS, SEEN, SENTENCES, SET_UP, SOURCE, UNITS, WANTED,
+    BACKENDS, BESIDE_MEMORY, CODES, ENDS, ERRORS, FAILING, HEDGES, HOST_RAM, MEMORY, NEAR_HEDGES, OF_GPU, OF_LACK,
+    OPEN, OTHER_REASONS, OTHER_THINGS, PLACES, QUESTIONS, RECOVERIES, REQUESTS, SEEN, SENTENCES, SET_UP, SOURCE, UNITS,
+    WANTED,
 };
 
 use crate::known::{Row, Value, Values, row, text_of};
@@ -240,9 +241,15 @@ fn is_hedged(before: &[&str]) -> bool {
     let is_near = |at: usize| at + NEAR_WORDS >= before.len();
     let is_hedge = |at: usize| {
         let hedges = HEDGES.contains(&before[at]) || NEAR_HEDGES.contains(&before[at]) && is_near(at);
-        hedges && before.get(at + 1) != Some(&"not")
+        // `when saving the checkpoint it ends with` tells of one time; `when running out of memory` does not.
+        let is_time = before[at] == "when"
+            && before.get(at + 1).is_some_and(|next| next.ends_with("ing") && !OF_LACK.contains(next))
+            && before[at..].iter().any(|word| ENDS.contains(word));
+        hedges && !is_time && before.get(at + 1) != Some(&"not")
     };
-    (0..before.len()).any(is_hedge) || before.last().is_some_and(|word| matches!(*word, "no" | "not"))
+    (0..before.len()).any(is_hedge)
+        || QUESTIONS.iter().any(|asks| before.ends_with(asks))
+        || before.last().is_some_and(|word| matches!(*word, "no" | "not"))
 }
 
 /// Whether the last words deny what follows.

@@ -272,6 +272,26 @@ pub(super) const HEDGES: [&str; 28] = [
     "against",
 ];
 
+/// Words behind `when` that belong to the failure itself.
+pub(super) const OF_LACK: [&str; 9] =
+    ["running", "getting", "going", "hitting", "encountering", "seeing", "facing", "something", "anything"];
+
+/// Verbs that say that something has ended, rather than that it may.
+pub(super) const ENDS: [&str; 10] =
+    ["ends", "ended", "dies", "died", "fails", "failed", "crashes", "crashed", "throws", "threw"];
+
+/// Words right before a failure that ask whether it is one: `am I out of memory?`
+pub(super) const QUESTIONS: [&[&str]; 8] = [
+    &["am", "i"],
+    &["are", "we"],
+    &["is", "it"],
+    &["is", "this"],
+    &["is", "that"],
+    &["is", "this", "an"],
+    &["do", "i", "run"],
+    &["does", "it", "run"],
+];
+
 /// Words that do the same only where they stand near it: `in this example I ran out of memory` tells a failure.
 pub(super) const NEAR_HEDGES: [&str; 16] = [
     "test", "testing", "check", "how", "why", "example", "fix", "fixes", "fixed", "reduce", "where", "case",

@@ -304,6 +304,12 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "trtllm-create",
         "TensorRT-LLM 0.17 or newer",
+        "Executor creation failed due to insufficient GPU memory.{*}could not be created: KV cache Total GPU memory (GiB): \
+         {kv_total:g}{*}attempt (GiB): {kv_free:g}{*}Model: {before:g} / {after:g}",
+    ),
+    row(
+        "trtllm-create",
+        "TensorRT-LLM 0.17 or newer",
         "Executor creation failed due to insufficient GPU memory.{*}could not be created: KV cache{*}attempt (GiB): {kv_free:g}",
     ),
     row(

@@ -177,6 +177,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("host-allocator", "torch", "C10 Out of Memory. Trying to allocate"),
     row("host-allocator", "ptxas", "fatal : Memory allocation failure").at("emory allocation failure"),
+    row("jit", "LLVM", "LLVM ERROR: out of memory"),
     row("host-allocator", "ggml", "ctx->mem_buffer != NULL"),
     row("host-allocator", "PaddlePaddle", "Fail to alloc memory of {raw:n} size"),
     row("host-allocator", "Python", "{^}MemoryError{$}"),

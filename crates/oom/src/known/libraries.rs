@@ -53,6 +53,7 @@ pub(super) const ROWS: &[Row] = &[
     row("library-alloc", "cuSOLVER", "CUSOLVER_STATUS_ALLOC_FAILED"),
     row("library-alloc", "cuSPARSE", "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES"),
     row("library-alloc", "cuSPARSE", "CUSPARSE_STATUS_ALLOC_FAILED"),
+    row("library-alloc", "cuSPARSE", "CUDA error: insufficient resources when calling `cusparse"),
     row("library-alloc", "hipSPARSE", "HIPSPARSE_STATUS_ALLOC_FAILED"),
     row("library-alloc", "hipSPARSE", "HIPSPARSE_STATUS_INSUFFICIENT_RESOURCES"),
     row("library-alloc", "hipFFT", "HIPFFT_ALLOC_FAILED"),
@@ -160,9 +161,15 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "xla-tpu",
         "JAX and TensorFlow (XLA)",
-        "Attempting to reserve {raw_size:h} at the bottom of memory. That was not possible. There are {free:h} free",
+        "Attempting to reserve {program:h} at the bottom of memory. That was not possible. There are {free:h} free{*}HBM capacity \
+         {capacity:h}{*}Currently allocated: {allocated:h}",
     ),
-    row("xla-tpu", "JAX and TensorFlow (XLA)", "Attempting to reserve {raw_size:h} at the bottom of memory"),
+    row(
+        "xla-tpu",
+        "JAX and TensorFlow (XLA)",
+        "Attempting to reserve {program:h} at the bottom of memory. That was not possible. There are {free:h} free",
+    ),
+    row("xla-tpu", "JAX and TensorFlow (XLA)", "Attempting to reserve {program:h} at the bottom of memory"),
     row(
         "tensorflow",
         "TensorFlow",
@@ -322,6 +329,14 @@ pub(super) const ROWS: &[Row] = &[
         "ggml",
         "not enough space in the context's memory pool (needed {needed_raw:n}, available {available_raw:n}",
     ),
+    row(
+        "device-totals",
+        "Theano",
+        "Error allocating {raw:n} bytes of device memory (out of memory). Driver report {free_raw:n} bytes free and {total_raw:n} bytes total",
+    ),
+    row("device-totals", "tinygrad", "Allocation of {size:t} failed on {*}. Used: {used:t}"),
+    row("device-totals", "tinygrad up to 2023", "out of memory - requested: {size:t}, available: {free:t}"),
+    row("device-totals", "tinygrad (AMD)", "Cannot allocate {size:n} bytes: no memory is available"),
     row("faiss", "Faiss up to 1.6", "ailed to cudaMalloc {raw:n} bytes"),
     row("faiss", "Faiss", "StandardGpuResources: alloc fail type {*}size {raw:n} bytes (cudaMalloc error"),
     row(
@@ -352,6 +367,11 @@ pub(super) const ROWS: &[Row] = &[
         "cudaErrorMemoryAllocation: out of memory - Free memory: {free:b} - Requested memory: {size:b}",
     ),
     row("xgboost", "XGBoost", "Memory allocation error on worker"),
+    row(
+        "cuda-jl",
+        "CUDA.jl",
+        "Out of GPU memory trying to allocate {size:b} Effective GPU memory usage: {percent:f}% ({used:b}/{total:b})",
+    ),
     row("cuda-jl", "CUDA.jl", "Out of GPU memory trying to allocate {size:b}"),
     row("cuda-jl", "CUDA.jl", "CUDA error: out of memory (code {*}, ERROR_OUT_OF_MEMORY)").at("ERROR_OUT_OF_MEMORY)"),
     row("cuda-jl", "CUDA.jl", "ERROR: Out of GPU memory"),
@@ -389,6 +409,8 @@ pub(super) const ROWS: &[Row] = &[
     // Drivers.
     row("xla-device", "TensorFlow and JAX (XLA)", "failed to allocate {*}({raw:n} bytes) from device: {code:w}")
         .at(" bytes) from device:"),
+    // Cut before its end.
+    row("xla-device", "TensorFlow and JAX (XLA)", "_driver.cc:{line:n}] failed to allocate {*}({raw:n} bytes)"),
     row("runtime", "Numba", "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
     row("runtime", "CTranslate2", "CUDA failed with error out of memory"),
     row("runtime", "TVM (MLC)", "is false: CUDA: out of memory"),
@@ -427,8 +449,11 @@ pub(super) const ROWS: &[Row] = &[
     row("runtime", "Triton (HIP)", "Triton Error [HIP]: {*} out of memory"),
     row("runtime", "OpenVINO", "any subsequent OpenCL API call"),
     row("runtime", "OpenCL", "CL_MEM_OBJECT_ALLOCATION_FAILURE"),
+    row("runtime", "OpenCL", "Memory Object Allocation Failure"),
     row("runtime", "torch up to 1.4", "cuda runtime error (2) : out of memory"),
     row("runtime", "MXNet", "cudaMalloc retry failed: out of memory"),
+    row("runtime", "MXNet", "pooled_storage_manager.h:{line:n}: cudaMalloc failed: out of memory"),
+    row("runtime", "MXNet", "gpu_device_storage.h:{line:n}: {*}cudaMalloc failed: out of memory"),
     row("runtime", "CUDA", "CUDA Error: out of memory"),
     row("runtime", "Vulkan", "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
     row("metal-buffers", "MLX", "[metal::malloc] Resource limit ({buffers:n}) exceeded"),
@@ -436,4 +461,34 @@ pub(super) const ROWS: &[Row] = &[
     row("metal", "MLX", "[METAL] Command buffer execution failed: Insufficient Memory"),
     row("metal", "Metal", "kIOGPUCommandBufferCallbackErrorOutOfMemory"),
     row("metal", "Metal", "Insufficient Memory (IOAF code 8)"),
+    row("metal", "candle (Metal)", "Failed to create metal resource: Buffer"),
+    row(
+        "mlx-large",
+        "mlx-lm",
+        "enerating with a model that requires {needed:b} which is close to the maximum recommended size of {limit:b}",
+    ),
+    // WebGPU.
+    row("buffer-limit", "WebGPU", "Buffer size ({raw:n}) exceeds the max buffer size limit ({limit_raw:n})"),
+    row("buffer-limit", "WebGPU (wgpu)", "Buffer size {raw:n} is greater than the maximum buffer size ({limit_raw:n})"),
+    row(
+        "buffer-limit",
+        "WebGPU (wgpu)",
+        "binding {binding:n} range {raw:n} exceeds `max_*_buffer_binding_size` limit {limit_raw:n}",
+    )
+    .at("buffer_binding_size"),
+    row("buffer-limit", "WebGPU", "inding size ({raw:n}) of [Buffer{*}] is larger than the maximum binding size ({limit_raw:n})")
+        .at("the maximum binding size"),
+    row("adapter-limit", "WebGPU", "Required limit ({raw:n}) is greater than the supported limit ({limit_raw:n})"),
+    row("web-device", "WebGPU", "Device was lost. This can happen due to insufficient memory"),
+    // Programs that go on without.
+    row(
+        "spilled",
+        "the task manager of Windows",
+        "hared GPU memory {!0.}{used:g}/{total:b}",
+    ),
+    row("spilled", "the task manager of Windows", "hared GPU memory: {!0.}{used:g}/{total:b}"),
+    row("spilled", "the task manager of Windows", "hared GPU memory usage {!0.}{used:g}/{total:b}"),
+    row("spilled", "the task manager of Windows", "hared GPU memory usage: {!0.}{used:g}/{total:b}"),
+    row("on-cpu", "Detectron2", "Attempting to copy inputs {*}to CPU due to CUDA OOM"),
+    row("on-cpu", "YOLOX and YOLOv6", "OOM RuntimeError is raised due to the huge memory cost during label assignment"),
 ];

@@ -19,8 +19,17 @@ const MAX_GPUS: usize = 64;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 37] = [
+const AROUND: [&str; 46] = [
+    OF_ALL,
+    COMPILES[0],
+    COMPILES[1],
     "expandable_segments not supported",
+    EXCLUSIVE[0],
+    EXCLUSIVE[1],
+    EXCLUSIVE[2],
+    EXCLUSIVE[3],
+    SLICES,
+    VIRTUAL,
     super::trace::ANCHOR,
     "expandable_segments:True",
     "-- Process ",
@@ -58,6 +67,17 @@ const AROUND: [&str; 37] = [
     CALLS[1],
     CALLS[2],
 ];
+
+/// A GPU for one process, in the tables of nvidia-smi and its queries.
+const EXCLUSIVE: [&str; 4] = ["E. Process", "E. Thread", "Exclusive_Process", "EXCLUSIVE_PROCESS"];
+/// How programs say that they compile kernels for `OpenCL`.
+const COMPILES: [&str; 2] = ["Compiling OpenCL", "clBuildProgram"];
+/// Between the memory in use and all of it, in nvidia-smi's tables.
+const OF_ALL: &str = "MiB / ";
+/// How nvidia-smi's table of the slices of GPUs begins.
+const SLICES: &str = "MIG devices:";
+/// How `DeepSpeed` tells the host's memory.
+const VIRTUAL: &str = "CPU Virtual Memory:  used = ";
 
 /// How the kernel's driver of AMD's GPUs gives their memory, in MiB, when it starts.
 const VRAM: &str = "M of VRAM memory ready";
@@ -123,6 +143,19 @@ const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
 /// How programs say that they begin to load a model.
 const LOADING: [&str; 5] =
     ["oading the model", "oading model", "oading checkpoint", "oading weights", ".from_pretrained("];
+/// How programs say that they begin to save a checkpoint.
+const SAVING: [&str; 8] = [
+    "Saving current state to",
+    "is about to be saved",
+    "aving model checkpoint to",
+    "Saving DeepSpeed Model",
+    "Saving FSDP model",
+    "aving checkpoint",
+    "saving checkpoint",
+    "aving model to ",
+];
+/// And that they have.
+const SAVED: [&str; 4] = ["heckpoint saved", "saved checkpoint", "is ready now!", "Model weights saved in"];
 /// How XLA lists a buffer, and the types with their bytes.
 const BUFFERS: [&str; 6] = ["Shape: f32[", "Shape: bf16[", "Shape: f16[", "Shape: s32[", "Shape: u8[", "Shape: f64["];
 const BUFFER_BYTES: [u64; 6] = [4, 2, 2, 4, 1, 8];
@@ -181,6 +214,8 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&OF_TENSORFLOW)
         .chain(&WITHOUT_GPU)
         .chain(&LOADING)
+        .chain(&SAVING)
+        .chain(&SAVED)
         .chain(&TRAINED)
         .chain(&BUFFERS)
         .chain([&OFFLOADS_PARTS, &SLICE, &ALREADY])
@@ -211,9 +246,20 @@ impl Found {
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.lacks_gpu_build |= words.has_any(&WITHOUT_GPU);
+        seen.is_exclusive |= words.has_any(&EXCLUSIVE);
+        seen.compiles_opencl |= words.has_any(&COMPILES);
+        seen.lists_slices |= words.has(SLICES);
+        if words.has(VIRTUAL) {
+            self.host_use = host_use(line).or(self.host_use);
+        }
         seen.offloads_parts |= words.has(OFFLOADS_PARTS);
         if words.has_any(&LOADING) {
             seen.loading_line = self.lines + 1;
+        }
+        if words.has_any(&SAVING) {
+            self.saving_line = self.lines + 1;
+        } else if words.has_any(&SAVED) {
+            self.saving_line = 0;
         }
         if words.has_any(&BUFFERS)
             && let Some(bytes) = buffer(line)
@@ -300,9 +346,13 @@ impl Found {
                 line.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').filter(|word| !word.is_empty());
             self.surroundings.index_of_table = words.next().and_then(number);
         }
-        if words.has("MiB |") {
+        if words.has("MiB |") || words.has(OF_ALL) {
             self.processes_of_nvidia_smi(line);
-            if let Some((used_bytes, total_bytes)) = memory_of_nvidia_smi(line) {
+            if let Some((used_bytes, total_bytes)) = memory_of_nvidia_smi(line)
+                && self.surroundings.lists_slices
+            {
+                self.slice_bytes = self.slice_bytes.or(Some(total_bytes).filter(|_| used_bytes > 0));
+            } else if let Some((used_bytes, total_bytes)) = memory_of_nvidia_smi(line) {
                 // Its index stands in the line above.
                 let index = self.surroundings.index_of_table.take();
                 let index = index.or_else(|| u32::try_from(self.gpus.len()).ok()).unwrap_or_default();
@@ -336,13 +386,29 @@ impl Found {
 
 /// `| 30%   45C    P8   20W / 350W |   23456MiB / 24576MiB |      0%      Default |`, in bytes.
 fn memory_of_nvidia_smi(line: &[u8]) -> Option<(u64, u64)> {
-    let part = line.split(|byte| *byte == b'|').find(|part| memmem::find(part, b"MiB / ").is_some())?;
+    let part = line.split(|byte| *byte == b'|').find(|part| memmem::find(part, OF_ALL.as_bytes()).is_some())?;
     let mut numbers = part
         .split(|byte| byte.is_ascii_whitespace() || *byte == b'/')
         .filter_map(|word| number(word.strip_suffix(b"MiB")?))
         .map(|mebibytes| u64::from(mebibytes) << 20);
     let (used, total) = (numbers.next()?, numbers.next()?);
     (used <= total).then_some((used, total))
+}
+
+/// The bytes and tenths of a per cent of `CPU Virtual Memory:  used = 231.48 GB, percent = 91.9%`.
+fn host_use(line: &[u8]) -> Option<(u64, u64)> {
+    let text = &line[memmem::find(line, VIRTUAL.as_bytes())?..];
+    let dense: Vec<u8> = text.iter().take(LINE_BYTES).copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let Read::Found((values, ..), _) = find("CPU Virtual Memory: used = {used:b}, percent = {percent:f}%", &dense)
+    else {
+        return None;
+    };
+    match values[..] {
+        [(_, Value::Bytes(bytes)), (_, Value::Decimal(percent))] => {
+            Some((u64::try_from(bytes).ok()?, percent.millionths / 100_000))
+        }
+        _ => None,
+    }
 }
 
 /// What XLA's compiler says that a program needs, and what there is for it.

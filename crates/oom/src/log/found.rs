@@ -2,8 +2,8 @@
 
 use super::dimensions::Dimensions;
 use super::event::Event;
-use super::growth::Growth;
-use super::prose::Command;
+use super::growth::{Growth, Settled};
+use super::prose::{Command, FrontEnd};
 use super::purpose::Purpose;
 use super::summary::MemorySummary;
 use super::trace::AskedAt;
@@ -70,6 +70,12 @@ pub struct Surroundings {
     pub loading_line: u64,
     /// How many buffers of a compiled program it lists, and the largest.
     pub largest_buffer: Option<(u32, u64)>,
+    /// A GPU in it serves one process at a time.
+    pub is_exclusive: bool,
+    /// It compiles kernels for `OpenCL`.
+    pub compiles_opencl: bool,
+    /// nvidia-smi's table of the slices of GPUs has begun.
+    pub lists_slices: bool,
     /// The slice of a GPU that it names, in GB.
     pub slice_gb: Option<u32>,
     /// Parameters that are trained, and all of them, where adapters are meant.
@@ -138,9 +144,30 @@ pub struct Surroundings {
     pub initializes: bool,
     /// The parameters of the model, by its name.
     pub parameters: Option<u64>,
+    /// It sets the limit of MPS below the platform's own.
+    pub lowers_watermark: bool,
+    /// The kinds of devices beside NVIDIA's that it names, in the order of `Device`.
+    pub names_devices: [bool; 4],
+    /// It names NVIDIA's GPUs.
+    pub names_nvidia: bool,
+    /// The program around llama.cpp that it names first.
+    pub front_end: Option<FrontEnd>,
+    /// It speaks of FSDP.
+    pub is_fully_sharded: bool,
+    /// It speaks of saving a checkpoint.
+    pub saves: bool,
 }
 
 impl Surroundings {
+    /// The program that lists who uses the device, where it is none of NVIDIA's.
+    pub(crate) fn tool(&self) -> Option<&'static str> {
+        const TOOLS: [&str; 4] = ["rocm-smi --showpids", "xpu-smi ps", "npu-smi info", "hl-smi"];
+        let mut named = self.names_devices.iter().zip(TOOLS).filter(|(is_named, _)| **is_named).map(|(_, tool)| tool);
+        // Of several kinds none is known to be the one that is full.
+        let (only, other) = (named.next()?, named.next());
+        (other.is_none() && !self.names_nvidia).then_some(only)
+    }
+
     /// Whether XLA's errors are of `TensorFlow`, and not of JAX.
     pub(crate) fn is_of_tensorflow(&self) -> bool {
         self.names_tensorflow && !self.names_jax
@@ -219,6 +246,14 @@ pub struct Found {
     pub gpus: Vec<TableGpu>,
     /// Figures of memory, and counts, that grew over the log.
     pub growths: Vec<Growth>,
+    /// The memory of the first slice in use, by nvidia-smi's table of slices.
+    pub slice_bytes: Option<u64>,
+    /// The host's memory in use as `DeepSpeed` last printed it, and its part of all in tenths of a per cent.
+    pub host_use: Option<(u64, u64)>,
+    /// The line in which it last began to save a checkpoint, from 1 on; 0 once it has.
+    pub saving_line: u64,
+    /// A figure of memory that rose at first and has stayed since then.
+    pub settled: Option<Settled>,
     /// The command that was run, as far as the text shows it.
     pub command: Command,
     /// What else the log says.

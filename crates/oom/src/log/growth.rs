@@ -15,6 +15,8 @@ const MAX_SERIES: usize = 96;
 const MAX_READINGS: usize = 64;
 /// Fewer readings show no trend.
 const LEAST_READINGS: u64 = 4;
+/// Fewer readings do not show that it stays.
+const LEAST_SETTLED: u64 = 6;
 /// Words before a number that name it.
 const LABEL_WORDS: usize = 4;
 /// Less growth is noise.
@@ -80,6 +82,21 @@ pub struct Growth {
     /// The last one.
     pub last: u64,
     /// Both as printed, with their unit.
+    pub printed: (String, String),
+    /// How many there are.
+    pub readings: u64,
+    /// Their first and last line, from 1 on.
+    pub lines: (u64, u64),
+    /// Each reading is as much more than the one before, within a fifth.
+    pub is_even: bool,
+}
+
+/// A figure of memory that rose at first and has stayed since then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The words before the number; empty for a column without any.
+    pub label: String,
+    /// The first reading and the last, as printed.
     pub printed: (String, String),
     /// How many there are.
     pub readings: u64,
@@ -185,6 +202,12 @@ impl GrowthReader {
         }
     }
 
+    /// Memory that rose at first and has stayed since then, which is no leak.
+    pub(super) fn settled(&self) -> Option<Settled> {
+        let rose = self.series.iter().filter_map(Series::settled);
+        rose.max_by_key(|settled| settled.readings)
+    }
+
     /// Those that grew all along, the clearest first: memory before counts.
     pub(super) fn finish(self) -> Vec<Growth> {
         let mut grown: Vec<Growth> = self.series.into_iter().filter_map(Series::growth).collect();
@@ -237,6 +260,21 @@ impl Series {
         self.readings += 1;
     }
 
+    /// Whether it rose, and its last half has stayed within a hundredth.
+    fn settled(&self) -> Option<Settled> {
+        let (&first, last) = (self.kept.first()?, self.last);
+        let half = self.kept.get(self.kept.len() / 2..)?;
+        let is_of_memory = matches!(self.of, Figure::Gpu | Figure::Host | Figure::Memory) && !self.is_rest;
+        let stays = half.iter().all(|reading| reading.abs_diff(last) <= last / 100);
+        let rose = last > first.saturating_add(first / 10) && last - first >= LEAST_BYTES;
+        (is_of_memory && self.readings >= LEAST_SETTLED && stays && rose).then(|| Settled {
+            label: self.label.clone(),
+            printed: self.printed.clone(),
+            readings: self.readings,
+            lines: self.lines,
+        })
+    }
+
     /// The growth, if there is one: in both halves, and without many steps back.
     fn growth(self) -> Option<Growth> {
         let (&first, last) = (self.kept.first()?, self.last);
@@ -262,8 +300,17 @@ impl Series {
             printed: self.printed,
             readings: self.readings,
             lines: self.lines,
+            is_even: is_even(&self.kept),
         })
     }
+}
+
+/// Whether readings rise by the same amount each time, within a fifth.
+fn is_even(readings: &[u64]) -> bool {
+    let steps = readings.windows(2).map(|pair| pair[1].checked_sub(pair[0]));
+    let Some(steps) = steps.collect::<Option<Vec<u64>>>() else { return false };
+    let least = steps.iter().min().zip(steps.iter().max());
+    least.is_some_and(|(least, most)| *least > 0 && most - least <= most / 5)
 }
 
 /// The figures of memory and the counts of a line.
@@ -430,6 +477,37 @@ mod tests {
             format!("{step}%|#   | {}/30000 [10.59it/s, Loss=0.07, Points={}]", step * 300, 1000 * (step + 9))
         });
         assert_eq!(grown(&splats)[0].of, Figure::Count);
+    }
+
+    #[test]
+    fn what_rises_and_stays_has_settled() {
+        let settled = |log: &str| {
+            let mut reader = GrowthReader::default();
+            for (at, line) in log.lines().enumerate() {
+                reader.read(line.as_bytes(), b"", at as u64 + 1);
+            }
+            reader.settled()
+        };
+        let found = settled(&lines(|step| format!("epoch {step} gpu mem {}.10 GiB", step.min(3) + 3))).unwrap();
+        assert_eq!((found.label.as_str(), found.readings, found.lines), ("gpu mem", 12, (1, 12)));
+        assert_eq!(found.printed, ("3.10 GiB".to_owned(), "6.10 GiB".to_owned()));
+        for log in [
+            lines(|step| format!("epoch {step} gpu mem {}.10 GiB", step + 3)),
+            lines(|step| format!("epoch {step} gpu mem {}.10 GiB", step % 3 + 3)),
+            lines(|step| format!("epoch {step} gpu mem 3.10 GiB")),
+        ] {
+            assert_eq!(settled(&log), None, "{log}");
+        }
+    }
+
+    #[test]
+    fn growth_is_even_where_each_reading_is_as_much_more() {
+        let even = |amounts: [&str; 4]| {
+            let log: Vec<String> = amounts.iter().map(|amount| format!("epoch 1 alloc {amount} GiB")).collect();
+            grown(&log.join("\n")).first().is_some_and(|growth| growth.is_even)
+        };
+        assert!(even(["3.98", "6.79", "9.60", "12.41"]) && even(["2.0", "4.0", "6.1", "8.2"]));
+        assert!(!even(["3.98", "9.10", "11.20", "12.41"]) && !even(["3.0", "4.0", "6.0", "9.0"]));
     }
 
     #[test]

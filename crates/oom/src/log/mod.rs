@@ -27,14 +27,14 @@ pub use event::Event;
 use event::EventIndex;
 pub use found::{Compiled, Found, Group, Mention, Surroundings, TableGpu};
 use growth::GrowthReader;
-pub use growth::{Figure, Growth};
+pub use growth::{Figure, Growth, Settled};
 use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
 use prose::ProseReader;
 pub(crate) use prose::is_same_flag;
-pub use prose::{Command, Flag};
+pub use prose::{Command, Flag, FrontEnd};
 pub use purpose::Purpose;
 use rustc_hash::FxHashMap;
 use skip::{FINDERS, PASTED_LINES};
@@ -246,6 +246,7 @@ impl LogReader {
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.lend_purposes();
+        self.found.settled = self.growth.settled();
         self.found.growths = self.growth.finish();
         self.found.tell_growth();
         self.found
@@ -281,6 +282,10 @@ impl LogReader {
         let line = unquoted(&line);
         let line = without_emphasis(&line);
         let seen = Seen::of(&line);
+        if self.found.saving_line > 0 && memmem::find(&line, b"loss").is_some() {
+            // Training goes on: the checkpoint is written.
+            self.found.saving_line = 0;
+        }
         if seen.has_anchor {
             self.look_around(&line, &seen);
         }

@@ -32,10 +32,41 @@ enum Says {
     Initializes,
     Contained,
     Loads,
+    Of(Device),
+    Nvidia,
+    Starts(FrontEnd),
+    Fsdp,
+    Saves,
+}
+
+/// A kind of device beside NVIDIA's GPUs, by the names that its logs and users have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// AMD's GPUs.
+    Amd,
+    /// Intel's GPUs.
+    Intel,
+    /// Ascend.
+    Ascend,
+    /// Gaudi.
+    Gaudi,
+}
+
+/// A program around llama.cpp, with names of its own for the same settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontEnd {
+    /// LM Studio.
+    LmStudio,
+    /// `KoboldCpp`.
+    Kobold,
+    /// text-generation-webui.
+    WebUi,
+    /// llama-cpp-python.
+    Python,
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 10] = [
+const WORDS: [(Says, &[&str]); 21] = [
     (
         Says::Trains,
         &[
@@ -141,6 +172,47 @@ const WORDS: [(Says, &[&str]); 10] = [
         &["during weight loading", "while loading weights", "while loading the weights", "when loading the weights"],
     ),
     (Says::Contained, &["docker", " container", "kubernetes"]),
+    (Says::Of(Device::Amd), &["rocm", "hip error", "hiperror", "amdgpu", "radeon", "hip_visible_devices"]),
+    (
+        Says::Of(Device::Intel),
+        &[
+            "xpu:",
+            "'xpu'",
+            "\"xpu\"",
+            "torch.xpu",
+            "xpu_worker",
+            "--device xpu",
+            "level_zero",
+            "level zero",
+            "intel arc",
+            "arc(tm)",
+        ],
+    ),
+    (Says::Of(Device::Ascend), &["torch_npu", "npu:", "--device npu", "ascend9", "ascend npu", "ascend/", "huawei"]),
+    (Says::Of(Device::Gaudi), &["habana", "\"hpu\"", "'hpu'", "gaudi"]),
+    (
+        Says::Nvidia,
+        &["nvidia", "geforce", "rtx ", "cuda_visible_devices", "platform cuda", "tesla ", "a100", "h100", "h200"],
+    ),
+    (Says::Starts(FrontEnd::LmStudio), &["lm studio", "lmstudio", "lm-studio"]),
+    (Says::Starts(FrontEnd::Kobold), &["koboldcpp"]),
+    (Says::Starts(FrontEnd::WebUi), &["text-generation-webui", "oobabooga"]),
+    (Says::Starts(FrontEnd::Python), &["llama-cpp-python", "llama_cpp/", "import llama_cpp", "from llama_cpp"]),
+    (Says::Fsdp, &["fsdp", "fully sharded", "fullyshardeddataparallel"]),
+    (
+        Says::Saves,
+        &[
+            "saving the checkpoint",
+            "saving a checkpoint",
+            "saving checkpoint",
+            "save the checkpoint",
+            "save a checkpoint",
+            "saving the model",
+            "save the model",
+            "when saving",
+            "while saving",
+        ],
+    ),
 ];
 
 static AUTOMATON: LazyLock<Option<(AhoCorasick, Vec<Says>)>> = LazyLock::new(|| {
@@ -449,11 +521,23 @@ impl ProseReader {
                     Says::Initializes => &mut seen.initializes,
                     Says::Contained => &mut seen.is_contained,
                     Says::Loads => &mut seen.fails_while_loading,
+                    Says::Nvidia => &mut seen.names_nvidia,
+                    Says::Fsdp => &mut seen.is_fully_sharded,
+                    Says::Saves => &mut seen.saves,
+                    Says::Of(device) => {
+                        seen.names_devices[*device as usize] = true;
+                        continue;
+                    }
+                    Says::Starts(front_end) => {
+                        seen.front_end = seen.front_end.or(Some(*front_end));
+                        continue;
+                    }
                 };
                 *said = true;
             }
         }
         seen.parameters = seen.parameters.or_else(|| parameters(line));
+        seen.lowers_watermark |= lowers_watermark(line);
         let has_flags = memchr::memmem::find(line, b"--").is_some();
         let goes_on = std::mem::take(&mut self.goes_on);
         let ends_open = line.trim_ascii_end().ends_with(b"\\");
@@ -467,6 +551,16 @@ impl ProseReader {
             }
         }
     }
+}
+
+/// Whether a line sets the limit of MPS below the platform's own: `PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.7`. 0.0 is none, and 1.7 the default.
+fn lowers_watermark(line: &[u8]) -> bool {
+    const NAME: &[u8] = b"MPS_HIGH_WATERMARK_RATIO";
+    memchr::memmem::find_iter(line, NAME).any(|at| {
+        let value: Vec<u8> =
+            line[at + NAME.len()..].iter().copied().filter(|byte| !b" =:'\"]".contains(byte)).take(3).collect();
+        matches!(value[..], [b'0' | b'1', b'.', tenth @ b'0'..=b'9'] if value[0] == b'0' && tenth > b'0' || value[0] == b'1' && tenth < b'7')
+    })
 }
 
 /// Whether a whole name, which begins here, is set to true: `disable_gradient_checkpointing: true` is another name.
@@ -648,6 +742,23 @@ mod tests {
         }
         assert!(seen("in a Docker image").is_contained && !seen("the doc is kernel.md").is_contained);
         assert!(!seen("the NCCL timeout is 1800 s").has_timed_out && seen("NCCL timed out on rank 3").has_timed_out);
+        let tool = |text: &str| seen(text).tool();
+        assert_eq!(tool("vllm serve --device xpu"), Some("xpu-smi ps"));
+        assert_eq!(tool("quay.io/ascend/verl, sorted in ascending order"), Some("npu-smi info"));
+        for text in
+            ["sorted in ascending order", "ROCm fails, my RTX 4090 works", "on ROCm and on Intel Arc", "input: 4"]
+        {
+            assert_eq!(tool(text), None, "{text}");
+        }
+        let lowers = |text: &str| seen(text).lowers_watermark;
+        assert!(
+            lowers("PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.7")
+                && lowers("os.environ['PYTORCH_MPS_HIGH_WATERMARK_RATIO'] = \"1.2\"")
+        );
+        assert!(
+            !lowers("Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit")
+                && !lowers("MPS_HIGH_WATERMARK_RATIO=1.7")
+        );
         assert!(!seen("the last GPU of the list").fills_one_gpu && !seen("the NCCL watchdog started").has_timed_out);
     }
 }

@@ -114,7 +114,7 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
     ),
 ];
 /// The words by which the innermost line of an optimizer's step is known.
-const OPTIMIZERS: [&str; 9] = [
+const OPTIMIZERS: [&str; 10] = [
     "/torch/optim/",
     "\\torch\\optim\\",
     "/bitsandbytes/optim/",
@@ -124,6 +124,7 @@ const OPTIMIZERS: [&str; 9] = [
     "torch._foreach_",
     "exp_avg",
     "initialize_optimizer_states",
+    "param_and_grad_buffer",
 ];
 
 /// The purpose of a traceback, by its functions, and by what stands before a message in its own line.
@@ -179,7 +180,10 @@ pub(super) fn restores_to_gpu(frames: &[TracebackFrame]) -> bool {
     let to_host = |source: &str| {
         source.split_once("map_location").is_some_and(|(_, location)| location.contains("cpu") || !names_gpu(location))
     };
-    last.iter().any(restores) && caller.is_none_or(|caller| !to_host(&caller.source))
+    // A traceback may be cut below the call; where `torch.load` itself runs out of the GPU's memory, it puts tensors there.
+    let is_cut =
+        last.last().is_some_and(|frame| is_of_torch(frame) && ["load", "_load"].contains(&frame.function.as_str()));
+    (is_cut || last.iter().any(restores)) && caller.is_none_or(|caller| !to_host(&caller.source))
 }
 
 /// Calls that move a module, and how the names of modules and of what makes them end and begin.

@@ -282,7 +282,7 @@ impl AskedAt {
     }
 
     /// The purpose, where the log's bar of progress for a checkpoint had not ended and no traceback tells more.
-    pub(crate) fn purpose_in(&self, surroundings: super::Surroundings) -> Option<Purpose> {
+    pub(crate) fn purpose_in(&self, surroundings: &super::Surroundings) -> Option<Purpose> {
         let loads = self.innermost.is_none() && surroundings.is_loading_shards;
         self.purpose.or(loads.then_some(Purpose::Load))
     }
@@ -338,6 +338,16 @@ struct Trace {
     before_source: Option<usize>,
 }
 
+impl Trace {
+    /// Takes a frame; of too many the outermost go.
+    fn push(&mut self, frame: TracebackFrame) {
+        if self.frames.len() >= MAX_FRAMES {
+            self.frames.remove(0);
+        }
+        self.frames.push(frame);
+    }
+}
+
 impl TraceReader {
     /// Whether this line may be a frame's text: of a writer who says no more the text never comes.
     pub(super) fn is_open(&self, line: u64) -> bool {
@@ -364,10 +374,7 @@ impl TraceReader {
             if is_begun {
                 trace.frames.pop();
             }
-            if trace.frames.len() >= MAX_FRAMES {
-                trace.frames.remove(0);
-            }
-            trace.frames.push(whole);
+            trace.push(whole);
             (trace.before_source, trace.line) = (Some(before), line);
             self.until = line + PATIENCE_LINES;
             return;
@@ -378,13 +385,10 @@ impl TraceReader {
                 self.open.clear();
             }
             let trace = self.open.entry(key.to_vec()).or_default();
-            if trace.frames.len() >= MAX_FRAMES {
-                trace.frames.remove(0);
-            }
             if frame.function.is_empty() && body.len() >= LEAST_WIDTH {
                 trace.cut = body[..body.len().min(TEXT_BYTES)].to_vec();
             }
-            trace.frames.push(frame);
+            trace.push(frame);
             trace.before_source = Some(before);
             trace.line = line;
             self.until = line + PATIENCE_LINES;
@@ -399,15 +403,11 @@ impl TraceReader {
             }
             let trace = self.open.entry(key.to_vec()).or_default();
             trace.line = line;
-            let has_room = trace.frames.len() < MAX_FRAMES;
             match trace.frames.last_mut() {
                 Some(last) if last.source.is_empty() && (last.line == number || last.line == 0) => {
                     (last.line, last.source) = (number, text);
                 }
-                _ if has_room => {
-                    trace.frames.push(TracebackFrame { line: number, source: text, ..TracebackFrame::default() });
-                }
-                _ => {}
+                _ => trace.push(TracebackFrame { line: number, source: text, ..TracebackFrame::default() }),
             }
         } else if let Some(header) = header(body, self.open.get(key).map_or(&[], |trace| trace.broken.as_slice())) {
             if self.open.len() >= MAX_OPEN && !self.open.contains_key(key) {
@@ -417,8 +417,7 @@ impl TraceReader {
             trace.line = line;
             trace.broken.clear();
             match header {
-                Header::Frame(frame) if trace.frames.len() < MAX_FRAMES => trace.frames.push(frame),
-                Header::Frame(_) => {}
+                Header::Frame(frame) => trace.push(frame),
                 Header::Broken(beginning) => {
                     trace.broken = beginning;
                     self.until = line + PATIENCE_LINES;

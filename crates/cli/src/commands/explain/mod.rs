@@ -215,7 +215,9 @@ fn nothing(found: &Found, name: &str) -> Problem {
     }
     let lines = counted(found.lines, "line", "lines");
     let engine = found.engine.as_ref().and_then(|engine| engine.engine);
-    let cause = match (&found.mention, engine) {
+    // Who asks whether memory ran out has a start that went well.
+    let mention = found.mention.as_ref().filter(|mention| !(has_started(found) && mention.text.ends_with('?')));
+    let cause = match (mention, engine) {
         (Some(mention), _) => {
             let text = match mention.text.as_str() {
                 "" => String::new(),
@@ -242,12 +244,28 @@ fn nothing(found: &Found, name: &str) -> Problem {
                 each.join("; ")
             )
         }
+        (None, None) if found.settled.is_some() => {
+            let settled = found.settled.as_ref();
+            settled.map_or_else(String::new, |settled| {
+                format!(
+                    "`{}` rises from {} (line {}) to {} and stays there until line {}, over {} readings: memory that settles is a pool or a cache \
+                     that has warmed up, and no leak",
+                    settled.label,
+                    settled.printed.0,
+                    count(settled.lines.0),
+                    settled.printed.1,
+                    count(settled.lines.1),
+                    settled.readings
+                )
+            })
+        }
         (None, None) if found.talk.is_some() => {
             let (line, text) = found.talk.as_ref().map_or((0, ""), |talk| (talk.line, talk.text.as_str()));
             format!("line {} speaks of memory, but reports no error: `{}`", count(line), text.replace('`', "'"))
         }
         (None, Some(engine)) if has_started(found) => format!(
-            "{engine} allocated its KV cache, and no later line reports a failure{}",
+            "{engine} allocated its KV cache, and no later line reports a failure{}; it reserves its whole share of the GPU on purpose: what \
+             weights and activations leave of it becomes the KV cache",
             found
                 .engine
                 .as_ref()
@@ -269,7 +287,7 @@ fn nothing(found: &Found, name: &str) -> Problem {
             TorchVersion::NEWEST
         ),
     };
-    if found.mention.is_none() && has_started(found) {
+    if mention.is_none() && has_started(found) {
         return Problem::new(format!("{name} contains no known out-of-memory error"))
             .because(cause)
             .hint("if the run fails later, give the lines of that failure");

@@ -4,7 +4,7 @@ use std::io;
 
 use highwater_analysis::category::Category;
 use highwater_answers::frames;
-use highwater_documents::{ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
+use highwater_documents::{ErrorView, ExplainView, FailureExplainedView, GapsView, MessageView, ShareView, StepView};
 use highwater_findings::verdict::capitalised;
 
 use crate::commands::estimate::beside_log;
@@ -115,7 +115,8 @@ fn heading(view: &ExplainView<'_>, failure: Option<&FailureExplainedView<'_>>, n
     let device = message.device.map_or_else(String::new, |device| format!(", GPU {device}"));
     let torch = message.torch.as_ref().map_or_else(String::new, |torch| format!(", in the words of torch {torch}"));
     let cut = if message.cut { "; the message is cut" } else { "" };
-    Some(format!("{name}{rank}{device}: out of memory{torch}{cut}"))
+    let what = if view.headline.is_empty() { "out of memory" } else { view.headline };
+    Some(format!("{name}{rank}{device}: {what}{torch}{cut}"))
 }
 
 /// What the device's memory adds up to.
@@ -319,7 +320,17 @@ fn errors(view: &ExplainView<'_>) -> Option<Section> {
         ("error", Align::Left),
     ])
     .indented(2);
-    let others: Vec<_> = view.errors.iter().filter(|error| view.error.as_ref() != Some(error)).collect();
+    // A pool that requests a tenth less with each try fails once, and each try has the code of CUDA in its line.
+    let is_retry = |error: &ErrorView| {
+        view.error.as_ref().is_some_and(|told| {
+            told.id == "xla-device" && told.rank == error.rank && (told.id == error.id || error.id == "runtime")
+        })
+    };
+    let others: Vec<_> =
+        view.errors.iter().filter(|error| view.error.as_ref() != Some(error) && !is_retry(error)).collect();
+    if others.is_empty() {
+        return None;
+    }
     for error in others.iter().take(LISTED) {
         let rank = error.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
         table.row([count(error.line), count(error.count), rank, error.origin.to_owned(), error.id.to_owned()]);
