@@ -50,6 +50,8 @@ pub(super) struct Ground<'a> {
     pub(super) regions: &'a [Region],
     /// By which segments were reserved.
     pub(super) settings: &'a Settings,
+    /// Sizes of the blocks that forward passes leave behind, each with its first turn and whether others leave more.
+    pub(super) left: &'a FxHashMap<u64, (u32, bool)>,
 }
 
 /// Which of the blocks are parameters, as many of each size as `wanted` says. `orders` are the sizes of gradients in the order in
@@ -209,7 +211,7 @@ impl Segment {
 }
 
 fn segments(held: &[Held], ground: Ground<'_>, orders: &Orders, is_wanted: impl Fn(&Held) -> bool) -> Vec<Segment> {
-    let Ground { regions, settings } = ground;
+    let Ground { regions, settings, left } = ground;
     let wanted = held.iter().filter(|block| is_wanted(block));
     let usual: FxHashSet<u64> = wanted.map(|block| settings.segment_bytes(block.block_bytes)).collect();
     let mut at = 0;
@@ -222,7 +224,9 @@ fn segments(held: &[Held], ground: Ground<'_>, orders: &Orders, is_wanted: impl 
             continue;
         }
         let blocks = &held[at..end];
-        let fresh = without_gap(region, blocks, settings);
+        // What passes left in earlier iterations, too, is younger than all parameters.
+        let is_left = left.get(&blocks[0].size_bytes).is_some_and(|&(_, in_several)| in_several);
+        let fresh = if is_left && !is_wanted(&blocks[0]) { 0 } else { without_gap(region, blocks, settings) };
         let (exactly, nearly) = orders.matching(&blocks[..fresh], end_address, &is_wanted);
         segments.push(Segment {
             address: region.address,
@@ -301,7 +305,7 @@ mod tests {
     ) -> Found {
         parameters(
             held,
-            Ground { regions, settings: &Settings::new(TorchVersion::v2(11)) },
+            Ground { regions, settings: &Settings::new(TorchVersion::v2(11)), left: &FxHashMap::default() },
             wanted,
             orders,
             modules,
@@ -317,8 +321,14 @@ mod tests {
         let usual = Settings::new(TorchVersion::v2(11));
         let mut larger = usual.clone();
         larger.large_segment_bytes = 64 * MIB;
-        assert_eq!(lie_as_when_made(&held, Ground { regions: &regions, settings: &usual }), [false; 3]);
-        assert_eq!(lie_as_when_made(&held, Ground { regions: &regions, settings: &larger }), [true; 3]);
+        assert_eq!(
+            lie_as_when_made(&held, Ground { regions: &regions, settings: &usual, left: &FxHashMap::default() }),
+            [false; 3]
+        );
+        assert_eq!(
+            lie_as_when_made(&held, Ground { regions: &regions, settings: &larger, left: &FxHashMap::default() }),
+            [true; 3]
+        );
     }
 
     #[test]
@@ -428,7 +438,11 @@ mod tests {
     fn nothing_is_asked_of_nothing() {
         assert!(found_of(&[], &[], &FxHashMap::default(), &[], &[], &FxHashMap::default()).is_parameter.is_empty());
         assert!(
-            lie_as_when_made(&[], Ground { regions: &[], settings: &Settings::new(TorchVersion::v2(11)) }).is_empty()
+            lie_as_when_made(
+                &[],
+                Ground { regions: &[], settings: &Settings::new(TorchVersion::v2(11)), left: &FxHashMap::default() }
+            )
+            .is_empty()
         );
     }
 }

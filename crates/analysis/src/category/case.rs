@@ -141,6 +141,11 @@ impl<'a> Case<'a> {
         self.course.module_after(self.alloc).is_some_and(|module| module < self.freed)
     }
 
+    /// Whether it is computed from an input, and nothing but the graph holds it.
+    pub(crate) fn is_saved_from_input(&self) -> bool {
+        self.is_saved() && self.pairing.may_come_from_input(self.alloc, self.size_bytes)
+    }
+
     /// Whether layers follow it before the loss: an output of the network has none behind it.
     pub(crate) fn has_layers_behind(&self) -> bool {
         let end = self.next.map_or(self.course.entries, |pass| pass.start);

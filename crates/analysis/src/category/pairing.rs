@@ -201,12 +201,6 @@ pub(crate) struct Memory<'a> {
     pub(crate) settings: Settings,
 }
 
-impl Memory<'_> {
-    pub(super) fn ground(&self) -> Ground<'_> {
-        Ground { regions: &self.regions, settings: &self.settings }
-    }
-}
-
 /// How many blocks optimizers keep for a parameter, as far as their names tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
@@ -229,6 +223,10 @@ impl Keeps {
 }
 
 impl<T> Known<'_, T> {
+    fn ground(&self) -> Ground<'_> {
+        Ground { regions: &self.memory.regions, settings: &self.memory.settings, left: &self.left }
+    }
+
     /// Adds the blocks of a pass, unless an earlier pass allocated the same.
     fn add_order(&mut self, sizes: Vec<u64>) {
         /// Programs have few losses.
@@ -471,6 +469,11 @@ impl Pairing {
     /// Whether a place makes inputs of the model elsewhere than right after a backward pass.
     pub(crate) fn feeds_at(&self, stack: StackId, size_bytes: u64) -> bool {
         self.fed.is_made_at(stack, size_bytes)
+    }
+
+    /// Whether a block may be computed from an input that the program holds.
+    pub(crate) fn may_come_from_input(&self, alloc: u32, size_bytes: u64) -> bool {
+        self.fed.may_be_source(alloc, size_bytes)
     }
 
     /// Whether the model's outputs have a size.

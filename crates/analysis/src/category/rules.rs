@@ -299,9 +299,12 @@ pub const RULES: &[Rule] = &[
         Activation,
         "saved-by-program",
         &[Program],
-        "allocated by the program before or in a forward pass, and freed by the backward pass; or right after another pass, as large as a \
-         parameter: weights of an inner step",
-        |case| case.is_saved() || case.is_inner_weight(),
+        "allocated by the program in a forward pass, or before it where the program holds an input that it may be computed from, and freed by \
+         the backward pass; or right after another pass, as large as a parameter: weights of an inner step",
+        |case| {
+            let is_of_graph = case.is_amid_forward() || !case.meets_module() || case.is_saved_from_input();
+            (case.is_saved() && is_of_graph) || case.is_inner_weight()
+        },
     ),
     rule(
         Activation,

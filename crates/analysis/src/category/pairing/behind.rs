@@ -114,7 +114,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             self.memory.blocks.iter().filter(is_workspace).map(|block| block.address).collect();
         let released = self.memory.regions.iter().filter(|region| !workspaces.contains(&region.address));
         let largest = released.map(|region| region.total_bytes).max().unwrap_or(0);
-        let fresh = before::lie_as_when_made(held, self.memory.ground());
+        let fresh = before::lie_as_when_made(held, self.ground());
         let blocks = held.iter().zip(fresh).filter(|(block, is_fresh)| {
             !is_fresh && block.size_bytes > LARGE && block.size_bytes.saturating_mul(2) > largest
         });

@@ -183,8 +183,8 @@ impl Pairing {
             told = oldest(&held, &known.memory.regions, &wanted);
         }
         told.extend(roles.iter().map(|(&index, &role)| (index, role == Role::Parameter)));
-        let found = before::parameters(&held, known.memory.ground(), &wanted, &known.orders, &modules, &told);
-        let fresh = before::lie_as_when_made(&held, known.memory.ground());
+        let found = before::parameters(&held, known.ground(), &wanted, &known.orders, &modules, &told);
+        let fresh = before::lie_as_when_made(&held, known.ground());
         // A frozen model has many blocks, and a frozen layer lies among the others. A few large blocks apart may be data as well.
         let pairs_at = held
             .iter()
@@ -205,7 +205,7 @@ impl Pairing {
         let has_frozen_layers = (MIN_FROZEN_SIZES..large.len()).contains(&large.iter().filter(has_more).count());
         let is_among = |block: &Held| {
             // A block of a segment of its own lies where the driver put it: data, or a table that is frozen, as other layers are.
-            let settings = known.memory.ground().settings;
+            let settings = known.ground().settings;
             let fills_segment = settings.segment_bytes(block.block_bytes) < block.block_bytes.saturating_mul(2);
             let is_alone = fills_segment && !settings.expandable_segments;
             block.size_bytes <= LARGE
@@ -339,10 +339,8 @@ impl Pairing {
         held.retain(|block| !(WORKSPACES.contains(&block.size_bytes) && is_few(block.size_bytes)));
         // Without a history, a cache tells that the model runs only if nothing has been made since it was loaded.
         if known.course.modules.is_empty() {
-            let fresh = held
-                .iter()
-                .zip(before::lie_as_when_made(&held, known.memory.ground()))
-                .filter(|(_, is_fresh)| *is_fresh);
+            let fresh =
+                held.iter().zip(before::lie_as_when_made(&held, known.ground())).filter(|(_, is_fresh)| *is_fresh);
             let fresh: u64 = fresh.map(|(block, _)| block.size_bytes).fold(0, u64::saturating_add);
             let all: u64 = held.iter().map(|block| block.size_bytes).fold(0, u64::saturating_add);
             if self.caches.is_empty() || fresh < all / 100 * FRESH_PERCENT {
@@ -370,7 +368,7 @@ impl Pairing {
             *counts.entry(block.size_bytes).or_default() += 1;
         }
         let wanted = counts.into_iter().map(|(size, count)| (size, count.div_ceil(3))).collect();
-        let found = before::parameters(&held, known.memory.ground(), &wanted, &[], &[], &FxHashMap::default());
+        let found = before::parameters(&held, known.ground(), &wanted, &[], &[], &FxHashMap::default());
         for (block, is_parameter) in held.iter().zip(found.is_parameter) {
             if is_parameter {
                 self.parameters.insert(block.row)

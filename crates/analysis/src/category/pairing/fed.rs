@@ -26,6 +26,8 @@ pub(super) struct Fed {
     once: FxHashSet<(StackId, u64)>,
     /// The sizes of what modules make and the program holds beyond the backward pass: the model's outputs.
     outputs: FxHashSet<u64>,
+    /// First and last entry of each, and its bytes.
+    held: Vec<(u32, u32, u64)>,
 }
 
 impl Fed {
@@ -53,6 +55,7 @@ impl Fed {
                 _ => {}
             }
         }
+        let mut held = Vec::new();
         for lifetime in program {
             let size = lifetime.requested_bytes;
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
@@ -66,6 +69,7 @@ impl Fed {
             let meets_pass = course.pass_after(alloc).is_some_and(|pass| pass.end <= freed);
             if (!is_amid || meets_layers) && meets_pass && course.pass_at(freed).is_none() {
                 *counts.entry((lifetime.stack, size)).or_default() += 1;
+                held.push((alloc, freed, size));
             }
         }
         let fed = |least: usize| counts.iter().filter(move |(_, freed)| **freed >= least).map(|(&of, _)| of);
@@ -74,7 +78,16 @@ impl Fed {
             places: fed(MIN_FED).collect(),
             once: fed(1).collect(),
             outputs,
+            held,
         }
+    }
+
+    /// Whether a block may be computed from an input: one is there that is as large or not much smaller.
+    pub(super) fn may_be_source(&self, alloc: u32, size_bytes: u64) -> bool {
+        /// The other way round, pixels of a byte become numbers of eight.
+        const MOST_TIMES: u64 = 8;
+        let before = &self.held[..self.held.partition_point(|held| held.0 < alloc)];
+        before.iter().any(|&(_, freed, bytes)| alloc < freed && bytes.saturating_mul(MOST_TIMES) >= size_bytes)
     }
 
     /// Whether the model's outputs have a size.
