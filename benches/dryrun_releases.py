@@ -84,10 +84,9 @@ def install(given, release):
         print(f"skipped: torch {release}: its wheel could not be had")
         return None
     (metadata,) = folder.glob("torch-*.dist-info/METADATA")
-    needed = [line.partition(";") for line in re.findall(r"^Requires-Dist: (.+)$", metadata.read_text(), re.MULTILINE)]
-    # `MarkupSafe` and `mpmath` are what these need in turn.
-    wanted = [name.strip().replace(" ", "").replace("(", "").replace(")", "") for name, _, when in needed if "extra ==" not in when]
-    wanted = [name for name in wanted if not name.startswith(("nvidia-", "cuda-"))]
+    needed = re.findall(r"^Requires-Dist: (.+)$", metadata.read_text(), re.MULTILINE)
+    wanted = [line for line in needed if "extra ==" not in line and not line.startswith(("nvidia-", "cuda-"))]
+    # Which these need in turn.
     subprocess.run([*pip, "--upgrade", *wanted, "markupsafe", "mpmath<1.4"], check=True)
     return folder
 

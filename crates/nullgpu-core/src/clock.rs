@@ -40,6 +40,8 @@ struct Clock {
     streams: HashMap<u64, Stream>,
     /// By handle: when what was before it will be done.
     events: HashMap<u64, Time>,
+    /// How often something was begun.
+    begun: u64,
     /// Questions that were answered with "not yet" since the host last did something.
     asked: u32,
 }
@@ -54,6 +56,7 @@ impl Clock {
     fn launch(&mut self, stream: u64, duration: Time) {
         self.host += LAUNCH;
         self.asked = 0;
+        self.begun += 1;
         let own = self.streams.entry(stream).or_default();
         while own.queue.front().is_some_and(|&done| done <= self.host) {
             own.queue.pop_front();
@@ -140,6 +143,11 @@ fn start(stream: u64, duration: Time) {
     // As late as possible: whoever does not wait finds nothing done. Where all is done at once, this tells who did not wait.
     let duration = if settings::get().timing == Timing::Card { duration.max(SHORTEST) } else { 1_000_000_000 };
     with(|clock| clock.launch(key(stream), duration));
+}
+
+/// How often a kernel, a copy or another work was begun.
+pub(crate) fn begun() -> u64 {
+    with(|clock| clock.begun)
 }
 
 /// A kernel of so many threads begins.

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::answers::answers;
+use crate::clock;
 use crate::devices;
 use crate::ffi::Out;
+use crate::launches;
 use crate::ledger::{self, Event, Kind};
 use crate::memory;
 use crate::status::{SUCCESS, Status};
@@ -21,9 +23,20 @@ struct Captures {
     active: Vec<(u64, u64)>,
     /// Events that were recorded in them.
     events: Vec<(u64, u64)>,
+    /// Number of each, and how much work had been begun before it.
+    before: Vec<(u64, u64)>,
 }
 
-static CAPTURES: Mutex<Captures> = Mutex::new(Captures { next_id: 1, active: Vec::new(), events: Vec::new() });
+impl Captures {
+    /// The graph of a capture that ends when so much work has been begun.
+    fn graph(&mut self, id: u64, work: u64) -> usize {
+        let is_empty = self.before.contains(&(id, work));
+        self.before.retain(|&(other, _)| other != id);
+        if is_empty { EMPTY_GRAPH } else { GRAPH }
+    }
+}
+
+static CAPTURES: Mutex<Captures> = Mutex::new(Captures { next_id: 1, active: Vec::new(), events: Vec::new(), before: Vec::new() });
 /// How many go on: nearly always none, and every allocation asks.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -64,9 +77,15 @@ pub(crate) fn waits(stream: u64, event: u64) {
     ACTIVE.store(captures.active.len(), Ordering::Release);
 }
 
-/// A graph has no inside: all are this one.
+/// A graph has no inside: all are this one, but those in which nothing was begun.
 const GRAPH: usize = 0x77;
+const EMPTY_GRAPH: usize = 0x79;
 const EXECUTABLE_GRAPH: usize = 0x78;
+
+/// How much work was begun so far, by any thread.
+fn work() -> u64 {
+    launches::count() + clock::begun()
+}
 
 fn new_stream(out: Out<u64>) -> Status {
     if let Some((_, bytes)) = memory::in_context(|context, _| context.make_stream())
@@ -149,18 +168,21 @@ answers! {
         let id = captures.next_id;
         captures.next_id += 1;
         captures.active.push((stream, id));
+        captures.before.push((id, work()));
         ACTIVE.store(captures.active.len(), Ordering::Release);
         SUCCESS
     }
 
     fn cudaStreamEndCapture(stream: u64, graph: Out<usize>) -> Status {
         let mut captures = captures();
+        let mut ended = GRAPH;
         if let Some(&(_, id)) = captures.active.iter().find(|(captured, _)| *captured == stream) {
             captures.active.retain(|&(_, other)| other != id);
             captures.events.retain(|&(_, other)| other != id);
+            ended = captures.graph(id, work());
         }
         ACTIVE.store(captures.active.len(), Ordering::Release);
-        graph.put(GRAPH);
+        graph.put(ended);
         SUCCESS
     }
 
@@ -179,9 +201,9 @@ answers! {
         SUCCESS
     }
 
-    /// One node: a graph without any is warned of as empty.
-    fn cudaGraphGetNodes(_graph: usize, _nodes: usize, count: Out<u64>) -> Status {
-        count.put(1);
+    /// One node, or none: a graph without any is warned of as empty.
+    fn cudaGraphGetNodes(graph: usize, _nodes: usize, count: Out<u64>) -> Status {
+        count.put(u64::from(graph != EMPTY_GRAPH));
         SUCCESS
     }
 
@@ -253,6 +275,20 @@ mod tests {
         assert_eq!(status, 1, "unless it waits for one that is");
         assert_eq!(cudaStreamEndCapture(7, out(&mut graph)), SUCCESS);
         assert_eq!(cudaStreamIsCapturing(7, out(&mut status)), SUCCESS);
-        assert_eq!((status, graph), (0, GRAPH));
+        assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn a_graph_in_which_nothing_was_begun_has_no_nodes() {
+        let before = vec![(1, 5), (2, 5)];
+        let mut captures = Captures { next_id: 3, active: Vec::new(), events: Vec::new(), before };
+        let nodes = |graph| {
+            let mut nodes = 9;
+            assert_eq!(cudaGraphGetNodes(graph, 0, out(&mut nodes)), SUCCESS);
+            nodes
+        };
+        assert_eq!(nodes(captures.graph(1, 5)), 0);
+        assert_eq!(nodes(captures.graph(2, 6)), 1);
+        assert_eq!(captures.before, []);
     }
 }
