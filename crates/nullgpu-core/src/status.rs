@@ -12,6 +12,8 @@ pub(crate) const OUT_OF_MEMORY: Status = 2;
 pub(crate) const NOT_INITIALIZED: Status = 3;
 /// `cudaErrorInvalidDevice`
 pub(crate) const INVALID_DEVICE: Status = 101;
+/// `cudaErrorInvalidResourceHandle`
+pub(crate) const INVALID_HANDLE: Status = 400;
 /// `CUDA_ERROR_NOT_FOUND`
 pub(crate) const NOT_FOUND: Status = 500;
 /// `cudaErrorNotReady`

@@ -12,9 +12,11 @@ use crate::ffi::Out;
 use crate::launches;
 use crate::ledger::{self, Event, Kind};
 use crate::memory;
-use crate::status::{SUCCESS, Status};
+use crate::status::{INVALID_HANDLE, SUCCESS, Status};
 
 static NEXT_STREAM: AtomicU64 = AtomicU64::new(0x0500_0100);
+/// Streams with another priority than the usual one, and theirs.
+static PRIORITIES: Mutex<Vec<(u64, i32)>> = Mutex::new(Vec::new());
 static NEXT_EVENT: AtomicU64 = AtomicU64::new(0x0600_0010);
 
 struct Captures {
@@ -87,13 +89,17 @@ fn work() -> u64 {
     launches::count() + clock::begun()
 }
 
-fn new_stream(out: Out<u64>) -> Status {
+fn new_stream(out: Out<u64>, priority: i32) -> Status {
     if let Some((_, bytes)) = memory::in_context(|context, _| context.make_stream())
         && bytes > 0
     {
         ledger::allocated(Event::new(Kind::Stream, devices::current(), 0, bytes));
     }
-    out.put(NEXT_STREAM.fetch_add(0x100, Ordering::Relaxed));
+    let stream = NEXT_STREAM.fetch_add(0x100, Ordering::Relaxed);
+    if priority != 0 {
+        PRIORITIES.lock().unwrap_or_else(PoisonError::into_inner).push((stream, priority));
+    }
+    out.put(stream);
     SUCCESS
 }
 
@@ -113,23 +119,23 @@ fn capture_info(stream: u64, status: Out<i32>, id: Out<u64>) -> Status {
 
 answers! {
     fn cudaStreamCreate(out: Out<u64>) -> Status {
-        new_stream(out)
+        new_stream(out, 0)
     }
 
     fn cudaStreamCreateWithFlags(out: Out<u64>, _flags: u32) -> Status {
-        new_stream(out)
+        new_stream(out, 0)
     }
 
-    fn cudaStreamCreateWithPriority(out: Out<u64>, _flags: u32, _priority: i32) -> Status {
-        new_stream(out)
+    fn cudaStreamCreateWithPriority(out: Out<u64>, _flags: u32, priority: i32) -> Status {
+        new_stream(out, priority)
     }
 
     fn cuStreamCreate(out: Out<u64>, _flags: u32) -> Status {
-        new_stream(out)
+        new_stream(out, 0)
     }
 
-    fn cuStreamCreateWithPriority(out: Out<u64>, _flags: u32, _priority: i32) -> Status {
-        new_stream(out)
+    fn cuStreamCreateWithPriority(out: Out<u64>, _flags: u32, priority: i32) -> Status {
+        new_stream(out, priority)
     }
 
     fn cudaStreamDestroy(_stream: u64) -> Status {
@@ -141,8 +147,9 @@ answers! {
         cudaStreamDestroy(stream)
     }
 
-    fn cudaStreamGetPriority(_stream: u64, priority: Out<i32>) -> Status {
-        priority.put(0);
+    fn cudaStreamGetPriority(stream: u64, priority: Out<i32>) -> Status {
+        let priorities = PRIORITIES.lock().unwrap_or_else(PoisonError::into_inner);
+        priority.put(priorities.iter().find(|(other, _)| *other == stream).map_or(0, |&(_, priority)| priority));
         SUCCESS
     }
 
@@ -225,19 +232,20 @@ answers! {
     }
 
     /// A millisecond, whatever lies between: no time passes here, and a rate wants something to divide by.
-    fn cudaEventElapsedTime(out: Out<f32>, _start: u64, _end: u64) -> Status {
+    fn cudaEventElapsedTime(out: Out<f32>, start: u64, end: u64) -> Status {
+        if clock::on_different_devices(start, end) {
+            return INVALID_HANDLE;
+        }
         out.put(1.0);
         SUCCESS
     }
 
-    fn cudaEventElapsedTime_v2(out: Out<f32>, _start: u64, _end: u64) -> Status {
-        out.put(1.0);
-        SUCCESS
+    fn cudaEventElapsedTime_v2(out: Out<f32>, start: u64, end: u64) -> Status {
+        cudaEventElapsedTime(out, start, end)
     }
 
-    fn cuEventElapsedTime(out: Out<f32>, _start: u64, _end: u64) -> Status {
-        out.put(1.0);
-        SUCCESS
+    fn cuEventElapsedTime(out: Out<f32>, start: u64, end: u64) -> Status {
+        cudaEventElapsedTime(out, start, end)
     }
 
     fn cudaLaunchHostFunc(_stream: u64, function: Option<extern "C" fn(*mut c_void)>, argument: *mut c_void) -> Status {
@@ -276,6 +284,17 @@ mod tests {
         assert_eq!(cudaStreamEndCapture(7, out(&mut graph)), SUCCESS);
         assert_eq!(cudaStreamIsCapturing(7, out(&mut status)), SUCCESS);
         assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn a_stream_keeps_its_priority() {
+        let (mut plain, mut urgent, mut priority) = (0, 0, 9);
+        assert_eq!(cudaStreamCreateWithPriority(out(&mut plain), 0, 0), SUCCESS);
+        assert_eq!(cudaStreamCreateWithPriority(out(&mut urgent), 0, -3), SUCCESS);
+        assert_eq!(cudaStreamGetPriority(urgent, out(&mut priority)), SUCCESS);
+        assert_eq!(priority, -3);
+        assert_eq!(cudaStreamGetPriority(plain, out(&mut priority)), SUCCESS);
+        assert_eq!(priority, 0);
     }
 
     #[test]

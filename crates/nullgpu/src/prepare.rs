@@ -55,7 +55,7 @@ impl Machine {
 
 /// The file in which stands what the PyTorch wants, so that it need not be read again.
 const WANTED: &str = "wanted.json";
-/// The driver's library, and the name by which `-lcuda` finds it: up to 3.2, Triton links so what it compiles.
+/// The driver's library, and the name by which `-lcuda` finds it: up to 3.4, Triton links so what it compiles.
 const DRIVER: &str = "libcuda.so.1";
 const LINKED_DRIVER: &str = "libcuda.so";
 
@@ -300,8 +300,12 @@ mod tests {
     #[test]
     fn a_linker_finds_the_driver_by_its_short_name() {
         let (site, out) = (site_packages(), tempfile::tempdir().unwrap());
+        let identity = identity(&install::torch(site.path()).unwrap(), &install::shared_objects(site.path()));
+        let functions: Functions = BTreeMap::from([(None, BTreeSet::from(["cuInit".to_owned()]))]);
+        let libraries = Libraries::from([(DRIVER.to_owned(), functions)]);
         let core = out.path().join("core.so");
         fs::write(&core, "").unwrap();
+        fs::write(out.path().join(WANTED), written(&identity, &libraries)).unwrap();
         let prepared = prepare(site.path(), &[], &core, out.path()).unwrap();
         let read = |name| fs::read(out.path().join(name)).unwrap();
         assert_eq!(read(LINKED_DRIVER), read(DRIVER));
