@@ -23,6 +23,7 @@ RECIPE = ROOT / "testdata/recipes/torch_tests.py"
 LISTS = ROOT / "testdata/torch_tests"
 WHY = {
     "values": "need values of tensors",
+    "graphs": "need what a replayed CUDA graph computes",
     "kernels": "need an assertion of a kernel",
     "order": "depend on the tests before them",
     "slow": "take longer than the limit",

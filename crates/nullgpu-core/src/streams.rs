@@ -158,6 +158,10 @@ answers! {
         SUCCESS
     }
 
+    fn cuStreamIsCapturing(stream: u64, status: Out<i32>) -> Status {
+        cudaStreamIsCapturing(stream, status)
+    }
+
     fn cudaStreamGetCaptureInfo(stream: u64, status: Out<i32>, id: Out<u64>) -> Status {
         capture_info(stream, status, id)
     }
