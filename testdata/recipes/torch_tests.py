@@ -5,7 +5,8 @@
 
 PyTorch's tests need `expecttest`, `psutil` and `numpy` beside torch. A line has `test` (class and name), `result` (`passed`, `skipped`,
 `failed`, `crashed`, `hung`), `why` (the error's last line, or the reason of the skip), and for a failure `at`, the line of the test. Tests run
-one after the other in one process; after each that did not pass, the rest run in a new one. A test that takes longer than `--limit` seconds hangs.
+one after the other in one process; after each that did not pass, the rest run in a new one. A test that takes longer than `--limit` seconds
+hangs.
 
 `--through` are the words before the script in a command that runs Python: `--through 'highwater dryrun --python python3'`; by default this
 interpreter. `--at-once` splits the tests over processes that run at once. Standard library only, beside what the tests need.

@@ -38,7 +38,8 @@ impl Captures {
     }
 }
 
-static CAPTURES: Mutex<Captures> = Mutex::new(Captures { next_id: 1, active: Vec::new(), events: Vec::new(), before: Vec::new() });
+static CAPTURES: Mutex<Captures> =
+    Mutex::new(Captures { next_id: 1, active: Vec::new(), events: Vec::new(), before: Vec::new() });
 /// How many go on: nearly always none, and every allocation asks.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
