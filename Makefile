@@ -32,7 +32,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: build ui schemas pins python torch torch-wheels with-torch demo check test summary-begins downloads-begin downloads-end bench nightly mutations few-mutations load sanitizers miri parallel ray dry-runs \
-	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers engines site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser while-compiling while-testing
+	dist floor proof reproducible systems packages verified-packages workflows monitoring trainers engines releases torch-tests site fuzz fuzz-all oracle fuzz-allocator mutants tools formatting scripts recipes licences lints docs doctests tests page browser while-compiling while-testing
 # One target after the other, but for those that `make test` runs at once.
 ifndef MAY_RUN_AT_ONCE
 .NOTPARALLEL:
@@ -299,7 +299,7 @@ fuzz-target-%:
 # the sanitizers ten minutes. `make nightly NIGHT='FUZZ_SECONDS=60 LOAD_SECONDS=60'` gives each part a minute or a few.
 NIGHT ?= FUZZ_SECONDS=3600
 nightly: build
-	$(MAKE) --no-print-directory --keep-going docs verified-packages proof reproducible systems monitoring trainers engines dry-runs mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
+	$(MAKE) --no-print-directory --keep-going docs verified-packages proof reproducible systems monitoring trainers engines dry-runs releases torch-tests mutations load sanitizers miri parallel ray fuzz-all $(NIGHT)
 
 # Inputs changed by rules, through every command of the release binary: a quarter of an hour at most for those that are drawn, and
 # some minutes for the fixed lists. Fails if the time is over before all were tried.
@@ -329,6 +329,28 @@ dry-runs: python torch-wheels
 	test -e $(CUDNN)/ready || { $(VENV)/bin/python -m pip install --quiet --no-deps --target $(CUDNN) \
 		"$$(sed -n 's/^Requires-Dist: \(nvidia-cudnn-[a-z0-9]*==[0-9.]*\).*/\1/p' $(WITH_TORCH)/torch-*.dist-info/METADATA)" && touch $(CUDNN)/ready; }
 	HIGHWATER_TEST_CUDNN=$(CURDIR)/$(CUDNN) $(call tests-with-torch,nightly_)
+
+# Twenty programs, dry, over an old, a middle and the newest release of PyTorch, compared with the one that was measured: `make releases
+# RELEASES=2.13.0`. Five minutes for a release, and 1 GB to download, each time: it is deleted before the next. All that were compared, for
+# the table in docs/dryrun-accuracy.md: `make releases RELEASES='2.4.1 2.5.1 …' RELEASES_OPTIONS=--write`.
+RELEASES ?= 2.4.1 2.8.0 2.15.0
+RELEASES_OPTIONS ?=
+releases: build torch-wheels
+	@$(if $(wildcard $(WITH_TORCH)/ready),$(PYTHON) benches/dryrun_releases.py --python $(VENV)/bin/python --baseline $(WITH_TORCH) \
+		$(RELEASES_OPTIONS) $(RELEASES),$(call skip,dry runs over releases of PyTorch: they need the wheel of torch $(TORCH_WHEEL)))
+
+# PyTorch's own tests in dry runs, compared with what passes on a GPU: `make torch-tests TEST_FILE=test_cuda.py`, with a file of PyTorch's
+# `test` folder; testdata/torch_tests/README.md says of which release, and where it can be had. Ten minutes for `test_cuda.py`.
+TEST_FILE ?=
+TEST_NEEDS := target/torch-tests
+torch-tests: build torch-wheels
+ifneq ($(wildcard $(TEST_FILE)),)
+	test -e $(TEST_NEEDS)/ready || { $(VENV)/bin/python -m pip install --quiet --no-deps --target $(TEST_NEEDS) expecttest psutil nvidia-ml-py && \
+		touch $(TEST_NEEDS)/ready; }
+	PYTHONPATH=$(CURDIR)/$(WITH_TORCH):$(CURDIR)/$(TEST_NEEDS) $(PYTHON) benches/torch_tests.py $(TEST_FILE) --python $(VENV)/bin/python
+else
+	@$(call skip,the tests of PyTorch itself in dry runs: they need a file of them (TEST_FILE=))
+endif
 
 # A Ray cluster of three machines on this one, of which a worker and then a machine is killed, and an S3 server on the loopback: 0.3 GB to
 # download, once. `make test` runs the functions that Ray's tasks call, without Ray. And a training under Ray Train, on the null GPU.

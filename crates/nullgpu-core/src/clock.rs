@@ -38,8 +38,10 @@ const PATIENCE: u32 = 32;
 struct Clock {
     host: Time,
     streams: HashMap<u64, Stream>,
-    /// By handle: when what was before it will be done.
-    events: HashMap<u64, Time>,
+    /// By handle.
+    events: HashMap<u64, Recorded>,
+    /// How often something was begun.
+    begun: u64,
     /// Questions that were answered with "not yet" since the host last did something.
     asked: u32,
 }
@@ -50,10 +52,17 @@ struct Stream {
     queue: VecDeque<Time>,
 }
 
+/// An event that was recorded: when what was before it will be done, and by which device.
+struct Recorded {
+    done: Time,
+    device: usize,
+}
+
 impl Clock {
     fn launch(&mut self, stream: u64, duration: Time) {
         self.host += LAUNCH;
         self.asked = 0;
+        self.begun += 1;
         let own = self.streams.entry(stream).or_default();
         while own.queue.front().is_some_and(|&done| done <= self.host) {
             own.queue.pop_front();
@@ -67,9 +76,9 @@ impl Clock {
         own.queue.push_back(own.done);
     }
 
-    fn record(&mut self, event: u64, stream: u64) {
+    fn record(&mut self, event: u64, stream: u64, device: usize) {
         let done = self.streams.get(&stream).map_or(0, |stream| stream.done);
-        self.events.insert(event, done);
+        self.events.insert(event, Recorded { done, device });
     }
 
     fn wait(&mut self, stream: u64, event: u64) {
@@ -79,7 +88,14 @@ impl Clock {
     }
 
     fn event_done(&self, event: u64) -> Time {
-        self.events.get(&event).copied().unwrap_or(0)
+        self.events.get(&event).map_or(0, |event| event.done)
+    }
+
+    fn are_apart(&self, one: u64, other: u64) -> bool {
+        match (self.events.get(&one), self.events.get(&other)) {
+            (Some(one), Some(other)) => one.device != other.device,
+            _ => false,
+        }
     }
 
     /// Whether something is done that will be at this time.
@@ -140,6 +156,16 @@ fn start(stream: u64, duration: Time) {
     // As late as possible: whoever does not wait finds nothing done. Where all is done at once, this tells who did not wait.
     let duration = if settings::get().timing == Timing::Card { duration.max(SHORTEST) } else { 1_000_000_000 };
     with(|clock| clock.launch(key(stream), duration));
+}
+
+/// Whether two events were recorded on different devices, between which no time can be told.
+pub(crate) fn on_different_devices(one: u64, other: u64) -> bool {
+    with(|clock| clock.are_apart(one, other))
+}
+
+/// How often a kernel, a copy or another work was begun.
+pub(crate) fn begun() -> u64 {
+    with(|clock| clock.begun)
 }
 
 /// A kernel of so many threads begins.
@@ -220,7 +246,7 @@ answers! {
     fn cudaEventRecord(event: u64, stream: u64) -> Status {
         streams::recorded(event, stream);
         watchdog::recorded(event, key(stream));
-        with(|clock| clock.record(event, key(stream)));
+        with(|clock| clock.record(event, key(stream), devices::current()));
         SUCCESS
     }
 
@@ -283,15 +309,24 @@ mod tests {
     fn an_event_is_done_when_its_stream_has_come_to_it() {
         let mut clock = Clock::default();
         clock.launch(1, 1_000_000);
-        clock.record(7, 1);
-        let done = clock.events[&7];
+        clock.record(7, 1, 0);
+        let done = clock.events[&7].done;
         assert!(!clock.is_done(done));
         clock.wait(2, 7);
         clock.launch(2, 5);
-        clock.record(8, 2);
-        assert!(clock.events[&8] > done, "a stream that waits for another comes after it");
-        clock.wait_for(clock.events[&8]);
+        clock.record(8, 2, 0);
+        assert!(clock.events[&8].done > done, "a stream that waits for another comes after it");
+        clock.wait_for(clock.events[&8].done);
         assert!(clock.is_done(done));
+    }
+
+    #[test]
+    fn no_time_is_told_between_devices() {
+        let mut clock = Clock::default();
+        for (event, device) in [(7, 0), (8, 0), (9, 1)] {
+            clock.record(event, 1, device);
+        }
+        assert_eq!([clock.are_apart(7, 8), clock.are_apart(7, 9), clock.are_apart(7, 10)], [false, true, false]);
     }
 
     #[test]
@@ -301,8 +336,8 @@ mod tests {
             clock.launch(1, 1_000_000);
         }
         assert!(clock.host >= 1_000_000, "for the first of them");
-        clock.record(7, 1);
-        let done = clock.events[&7];
+        clock.record(7, 1, 0);
+        let done = clock.events[&7].done;
         assert!((0..100).any(|_| clock.is_done(done)), "nobody waits for ever");
     }
 
@@ -310,8 +345,8 @@ mod tests {
     fn the_watchdog_sees_works_at_its_next_look() {
         let mut clock = Clock::default();
         clock.launch(1, 150_000_000);
-        clock.record(7, 1);
-        let done = clock.events[&7];
+        clock.record(7, 1, 0);
+        let done = clock.events[&7].done;
         clock.wait_for(done);
         assert!(!clock.is_seen(done, Timing::Card));
         clock.wait_for(200_000_000);

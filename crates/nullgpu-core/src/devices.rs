@@ -1,6 +1,7 @@
 //! The devices: how many, which is current, and what they say of themselves.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::answers::answers;
 use crate::ffi::{Fixed, Out};
@@ -9,6 +10,19 @@ use crate::status::{INVALID_DEVICE, NOT_READY, OUT_OF_MEMORY, SUCCESS, Status};
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether this process has asked the runtime or the driver to begin.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// The runtime or the driver begins.
+pub(crate) fn begin() {
+    BEGUN.store(true, Ordering::Relaxed);
+}
+
+/// Whether they have begun: before that, the driver does not answer, by which programs tell that nothing has used it.
+pub(crate) fn have_begun() -> bool {
+    BEGUN.load(Ordering::Relaxed)
 }
 
 /// The device that this thread's calls mean.
@@ -196,16 +210,19 @@ pub(crate) fn pci_address(device: i32) -> String {
 
 answers! {
     fn cudaGetDeviceCount(out: Out<i32>) -> Status {
+        begin();
         out.put(count());
         SUCCESS
     }
 
     fn cudaGetDevice(out: Out<i32>) -> Status {
+        begin();
         out.put(current_ordinal());
         SUCCESS
     }
 
     fn cudaSetDevice(device: i32) -> Status {
+        begin();
         match usize::try_from(device) {
             Ok(index) if device < count() => {
                 CURRENT.set(index);

@@ -6,7 +6,7 @@ use crate::ffi::{Fixed, In, Out, Text};
 use crate::launches;
 use crate::memory;
 use crate::settings;
-use crate::status::{INVALID_VALUE, NOT_FOUND, OUT_OF_MEMORY, SUCCESS, Status};
+use crate::status::{INVALID_VALUE, NOT_FOUND, NOT_INITIALIZED, OUT_OF_MEMORY, SUCCESS, Status};
 
 /// The primary context of a device.
 fn context(device: i32) -> usize {
@@ -49,7 +49,15 @@ answers! {
         SUCCESS
     }
 
+    fn cuInit(_flags: u32) -> Status {
+        devices::begin();
+        SUCCESS
+    }
+
     fn cuDeviceGetCount(out: Out<i32>) -> Status {
+        if !devices::have_begun() {
+            return NOT_INITIALIZED;
+        }
         out.put(devices::count());
         SUCCESS
     }

@@ -13,6 +13,7 @@
 
 #![expect(non_snake_case, reason = "the functions have the names that C programs call them by")]
 
+mod alike;
 mod answers;
 mod books;
 mod caller;

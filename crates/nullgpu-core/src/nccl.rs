@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use highwater_driver::communicator::{CODE_BYTES, Link, PINNED_BYTES, STREAMS_BYTES, TABLE_BYTES, tables};
 
+use crate::alike;
 use crate::answers::answers;
 use crate::clock;
 use crate::devices;
@@ -319,6 +320,16 @@ answers! {
         clock::exchange(stream, count as u64 * 2);
         let connected = connect(communicator, peer(communicator, Link::From(from)), "ncclRecv");
         connected.map_or_else(|status| status, |()| ranks::receive(&of(communicator), to, count, kind, from))
+    }
+
+    fn ncclGroupStart() -> Status {
+        alike::begin();
+        SUCCESS
+    }
+
+    fn ncclGroupEnd() -> Status {
+        alike::end();
+        SUCCESS
     }
 
     /// An operation of the program's own: 5 is the first number that is none of NCCL's.

@@ -8,6 +8,7 @@ use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::alike;
 use crate::clock;
 use crate::copies::{self, BYTES_MAX, known};
 use crate::ffi::{In, Out};
@@ -150,6 +151,11 @@ pub(crate) fn call(communicator: &Communicator, call: Call, stream: u64) -> Stat
         if call.gets(communicator.rank) {
             // As if all were alike: the root of a broadcast has what this rank has there.
             let bytes = if sends { bytes } else { known(call.from, gives) };
+            match call.kind {
+                Kind::Broadcast if sends => alike::sends(communicator.rank, call.root, bytes.clone()),
+                Kind::Broadcast => alike::receives(call.to, gets),
+                _ => {}
+            }
             copies::note(call.to, gets, call.result(&vec![bytes; ranks], rank));
         }
         return SUCCESS;
@@ -173,9 +179,12 @@ pub(crate) fn call(communicator: &Communicator, call: Call, stream: u64) -> Stat
 
 /// Sends to a rank.
 pub(crate) fn send(communicator: &Communicator, from: usize, count: usize, element: i32, to: i32) -> Status {
-    let (Some(meeting), Some(directory)) = (&communicator.meeting, meeting::directory()) else { return SUCCESS };
     let size = count.saturating_mul(element_size(element));
     let bytes = if small(size) { known(from, size) } else { None };
+    let (Some(meeting), Some(directory)) = (&communicator.meeting, meeting::directory()) else {
+        alike::sends(communicator.rank, to, bytes);
+        return SUCCESS;
+    };
     let post = Post { kind: Kind::Send, element, count: count as u64, peer: to, place: place(), bytes };
     meeting.post(directory, post).map_or_else(|why| fail(&why), |_| SUCCESS)
 }
@@ -187,6 +196,8 @@ pub(crate) fn receive(communicator: &Communicator, to: usize, count: usize, elem
     if let (Some(meeting), Ok(from)) = (&communicator.meeting, usize::try_from(from)) {
         let number = meeting.next_from(from);
         wait_later(meeting, What::Message { from, number }, to, if small(size) { size } else { 0 });
+    } else {
+        alike::receives(to, size);
     }
     SUCCESS
 }

@@ -70,7 +70,7 @@ const NVML: [&str; 26] = [
     "nvmlSystemGetDriverVersion",
 ];
 
-const DRIVER: [&str; 120] = [
+const DRIVER: [&str; 121] = [
     "cuCtxCreate_v2",
     "cuCtxDestroy_v2",
     "cuCtxFromGreenCtx",
@@ -183,6 +183,7 @@ const DRIVER: [&str; 120] = [
     "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
     "cuStreamGetCtx",
+    "cuStreamIsCapturing",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
     "cuStreamWaitValue32",

@@ -55,6 +55,9 @@ impl Machine {
 
 /// The file in which stands what the PyTorch wants, so that it need not be read again.
 const WANTED: &str = "wanted.json";
+/// The driver's library, and the name by which `-lcuda` finds it: up to 3.4, Triton links so what it compiles.
+const DRIVER: &str = "libcuda.so.1";
+const LINKED_DRIVER: &str = "libcuda.so";
 
 /// Has the stubs that the PyTorch in `site_packages` wants in `directory`, and the extensions beside it and in `other_packages`.
 ///
@@ -95,6 +98,9 @@ pub fn prepare(
         let path = directory.join(soname);
         let bytes = stub::write(soname, functions).map_err(|error| Error::new(&path, Kind::Stub(error)))?;
         verified_file::keep(&path, &bytes)?;
+        if soname == DRIVER {
+            verified_file::keep(&directory.join(LINKED_DRIVER), &bytes)?;
+        }
         preload.push(path);
     }
     for path in &preload {
@@ -289,6 +295,21 @@ mod tests {
             fs::write(&list, damaged).unwrap();
             assert!(read_wanted(&list, &identity).is_none(), "{damaged}");
         }
+    }
+
+    #[test]
+    fn a_linker_finds_the_driver_by_its_short_name() {
+        let (site, out) = (site_packages(), tempfile::tempdir().unwrap());
+        let identity = identity(&install::torch(site.path()).unwrap(), &install::shared_objects(site.path()));
+        let functions: Functions = BTreeMap::from([(None, BTreeSet::from(["cuInit".to_owned()]))]);
+        let libraries = Libraries::from([(DRIVER.to_owned(), functions)]);
+        let core = out.path().join("core.so");
+        fs::write(&core, "").unwrap();
+        fs::write(out.path().join(WANTED), written(&identity, &libraries)).unwrap();
+        let prepared = prepare(site.path(), &[], &core, out.path()).unwrap();
+        let read = |name| fs::read(out.path().join(name)).unwrap();
+        assert_eq!(read(LINKED_DRIVER), read(DRIVER));
+        assert!(prepared.preload.iter().all(|path| !path.ends_with(LINKED_DRIVER)), "it is the same library");
     }
 
     #[test]

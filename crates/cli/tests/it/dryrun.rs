@@ -385,6 +385,19 @@ for stacks in ('python', 'all'):
     entries = torch.cuda.memory._snapshot()['device_traces'][0]
     names = [[frame['name'] for frame in entry.get('frames', []) if frame['filename'].endswith('.py')] for entry in entries]
     assert ['interpolate', *module] in names and ['_max_pool2d', 'fn', *module] in names, names
+def told(): return torch.ones(7, device='cuda')
+def untold(): return torch.ones(8, device='cuda')
+def of_block(): return torch.ones(9, device='cuda')
+kept = []
+for context, take in (('all', told), (None, untold), ('state', of_block)):
+    torch.cuda.memory._record_memory_history(context=context)
+    kept.append(take())
+snapshot = torch.cuda.memory._snapshot()
+blocks = [block for segment in snapshot['segments'] for block in segment['blocks']]
+of = lambda holders: {frame['name'] for holder in holders for frame in holder.get('frames', [])} & {'told', 'untold', 'of_block'}
+assert of(snapshot['device_traces'][0]) == {'told'}, 'the others were not asked for'
+assert of(blocks) == {'told', 'of_block'}
+del kept
 torch.cuda.memory._record_memory_history(enabled=None)
 assert torch.cuda.memory._snapshot()['device_traces'] == [[]]
 after = torch.ones(10, device='cuda')

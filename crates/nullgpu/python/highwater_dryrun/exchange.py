@@ -25,9 +25,10 @@ from highwater_dryrun.reads import Places
 _METHODS = (
     "_allgather_base _reduce_scatter_base allgather allgather_coalesced allgather_into_tensor_coalesced allreduce "
     "allreduce_coalesced alltoall alltoall_base barrier broadcast gather recv recv_anysource reduce reduce_scatter "
-    "reduce_scatter_tensor_coalesced scatter send monitored_barrier _end_coalescing"
+    "reduce_scatter_tensor_coalesced scatter send monitored_barrier _end_coalescing "
+    "all_gather_single all_gather_single_coalesced all_to_all_single reduce_scatter_single reduce_scatter_single_coalesced"
 ).split()
-"""Of a process group. The first argument of each is what it writes, except for `send`."""
+"""Of a process group, the last ones since PyTorch 2.15. The first argument of each is what it writes, except for `send`."""
 _WAITS = ("wait", "synchronize", "result", "block_current_stream")
 _BYTES_MAX = 1 << 20
 """As `BYTES_MAX` of crates/nullgpu-core."""

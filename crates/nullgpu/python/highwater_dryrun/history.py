@@ -96,8 +96,10 @@ class History:
             self._start_native(None, *arguments[1:])
         # What the program does without is recorded all the same: where memory was allocated.
         self._start_native(enabled, context if context in ("alloc", "all") else "alloc", stacks, _MAX, *newer)
-        before = self._theirs.before if self._theirs is not None and not anew else _live(self._take())
-        self._theirs = _Theirs(max_entries, before)
+        snapshot = self._take()
+        theirs = _Theirs(_live(snapshot)) if self._theirs is None or anew else self._theirs
+        theirs.goes_on(max_entries, context, [len(trace) for trace in snapshot["device_traces"]])
+        self._theirs = theirs
 
     def _program_looks(self, *arguments: Any) -> "dict[str, Any]":
         """In the place of PyTorch's function, with its arguments."""
@@ -110,7 +112,7 @@ class History:
             snapshot["device_traces"] = [[] for _ in traces]
             _drop_frames(snapshot, None)
             return snapshot
-        _drop_frames(snapshot, _still_there(theirs.before, traces))
+        _drop_frames(snapshot, _still_there(theirs.before, traces) | theirs.without_frames(traces))
         if theirs.max_entries < _MAX:
             snapshot["device_traces"] = [trace[-theirs.max_entries :] if theirs.max_entries else [] for trace in traces]
         return snapshot
@@ -140,10 +142,35 @@ def _without_inductor(torch: Any, take: "Callable[..., dict[str, Any]]") -> "Cal
 class _Theirs:
     """What the program asked for."""
 
-    def __init__(self, max_entries: int, before: "set[tuple[int, int]]") -> None:
-        self.max_entries = max_entries
+    def __init__(self, before: "set[tuple[int, int]]") -> None:
+        self.max_entries = _MAX
         self.before = before
         """Device and address of the blocks that were there when it asked."""
+        self._contexts: "list[tuple[str | None, list[int]]]" = []
+        """Of what it asked for stacks, each with the lengths of the traces when it did."""
+
+    def goes_on(self, max_entries: int, context: "str | None", lengths: "list[int]") -> None:
+        """It asks, for the first time or anew, when the traces had these lengths."""
+        self.max_entries = max_entries
+        self._contexts.append((context, lengths))
+
+    def without_frames(self, traces: "list[list[dict[str, Any]]]") -> "set[tuple[int, int]]":
+        """Takes the frames of entries for which it asked for none; gives device and address of the blocks that have none either."""
+        bare = set()
+        for device, trace in enumerate(traces):
+            starts = [lengths[device] if device < len(lengths) else 0 for _, lengths in self._contexts]
+            ends = [*starts[1:], len(trace)]
+            for (context, _), start, end in zip(self._contexts, starts, ends):
+                for entry in trace[start:end]:
+                    place = (device, entry["addr"])
+                    if context in (None, "state"):
+                        # The stacks of "state" are those of blocks that are in use.
+                        entry.pop("frames", None)
+                    if entry["action"] == "alloc" and context is None:
+                        bare.add(place)
+                    elif entry["action"] == "free_completed":
+                        bare.discard(place)
+        return bare
 
 
 def _blocks(snapshot: "dict[str, Any]") -> "list[tuple[tuple[int, int], dict[str, Any]]]":
