@@ -14,7 +14,9 @@ impl Pairing {
     /// in fewer bits. Where PyTorch's optimizers take steps, these are the sizes for which they keep nothing, and there are no blocks of
     /// the others: an average of the weights would have all.
     pub(super) fn find_constructed_states<T: Fn(usize) -> Origin>(&mut self, known: &Known<'_, T>) {
-        let has_others = !known.course.steps.is_empty() || known.memory.keeps != Keeps::Untold;
+        // Steps that leave nothing, of no optimizer that is known, clip gradients.
+        let keeps_any = || known.of_size.iter().any(|(&size, of)| size >= MIN_LEFT && of.states > 0);
+        let has_others = known.memory.keeps != Keeps::Untold || keeps_any();
         let first = known.lifetimes.before_recording;
         let rows = known.lifetimes.rows.iter().enumerate().skip(first);
         let built = || rows.clone().filter(|(row, _)| (known.told)(*row) == Origin::Build);

@@ -143,16 +143,27 @@ impl Pairing {
             // Of an optimizer that keeps some in any case, each block more is state by other settings, or a copy of the parameters: they
             // lie as one of the two.
             Keeps::Told { least, most } if least > 0 && least < most && by_count > least && kept.states.is_none() => {
-                let by_states = wanted(states);
-                let of_states = rehearsed(&by_states);
-                let others = [least, most.min(by_count)].into_iter().filter(|&other| other != states);
-                let others = others.map(|other| {
-                    let wanted = wanted(other);
+                let all = most.min(by_count);
+                let of = |states: usize| {
+                    let wanted = wanted(states);
                     let rehearsed = rehearsed(&wanted);
-                    (wanted, rehearsed)
+                    (states, wanted, rehearsed)
+                };
+                let others = [least, all].into_iter().filter(|&other| other != states);
+                let mut tried: Vec<_> = std::iter::once(states).chain(others).map(of).collect();
+                // Where no rehearsal is like it: parameters that lie in order, and no copy of them behind, leave state alone.
+                let lie_so = |states: usize| {
+                    let begun = tried.iter().find(|tried| tried.0 == states).map_or(0, |tried| tried.2.begun_percent);
+                    are_copied(by_count + 1 - states, begun)
+                };
+                let is_state_alone = tried.iter().all(|tried| tried.2.bytes == 0) && lie_so(all) && !lie_so(least);
+                let best = (1..tried.len()).fold(0, |best, next| {
+                    let is_better =
+                        if is_state_alone { tried[next].0 == all } else { tried[next].2.bytes > tried[best].2.bytes };
+                    if is_better { next } else { best }
                 });
-                others
-                    .fold((by_states, of_states), |best, other| if other.1.bytes > best.1.bytes { other } else { best })
+                let (_, wanted, rehearsed) = tried.swap_remove(best);
+                (wanted, rehearsed)
             }
             // A copy of the parameters lies as they do, one after the other, where state lies between what the first step leaves. If
             // all lies so, state was made as the optimizer was constructed.
@@ -162,12 +173,11 @@ impl Pairing {
                     let rehearsed = rehearsed(&wanted);
                     (wanted, rehearsed)
                 };
-                let are_copied = |fewer: usize, begun_percent: usize| {
-                    let models = states + 1 - fewer;
-                    begun_percent * models >= 100 * (models - 1) + MIN_COPIED_PERCENT
-                };
                 let fewer = (0..states).map(|fewer| (fewer, of(fewer)));
-                match fewer.into_iter().find(|(fewer, (_, rehearsed))| are_copied(*fewer, rehearsed.begun_percent)) {
+                match fewer
+                    .into_iter()
+                    .find(|(fewer, (_, rehearsed))| are_copied(states + 1 - fewer, rehearsed.begun_percent))
+                {
                     Some((1.., of)) => of,
                     _ => of(states),
                 }
@@ -477,6 +487,11 @@ fn shrunk(there: &FxHashMap<u64, usize>, gradients: impl Fn(u64) -> usize) -> Fx
         if is_whole { large.iter().filter_map(partner).collect() } else { FxHashSet::default() }
     });
     of.into_iter().flatten().collect()
+}
+
+/// Whether the last of so many models, the parameters and their copies, lies behind the others, by how much of all their bytes does.
+fn are_copied(models: usize, begun_percent: usize) -> bool {
+    begun_percent * models >= 100 * (models - 1) + MIN_COPIED_PERCENT
 }
 
 /// Blocks that the optimizer keeps for a parameter, by how many blocks there are of the sizes of gradients: of most bytes.
