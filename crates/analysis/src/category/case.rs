@@ -287,6 +287,11 @@ impl<'a> Case<'a> {
         self.pairing.caches.contains(&self.row)
     }
 
+    /// Whether it was there before, and is freed where caches are.
+    pub(crate) fn is_freed_like_caches(&self) -> bool {
+        self.pairing.freed_like_caches.contains(&self.row)
+    }
+
     /// Whether a call of the model before the recording left it behind, as later ones leave their like.
     pub(crate) fn is_left_before(&self) -> bool {
         self.pairing.left_before.contains(&self.row)

@@ -229,8 +229,9 @@ impl Categories {
                 torch_version(snapshot).rules().first().copied().unwrap_or(TorchVersion::NEWEST),
             ),
         };
-        let pairing = Pairing::new(lifetimes, &course, &memory, (told, stacks), bare.is_some());
-        let rules = lifetimes.rows.iter().enumerate().map(|(row, lifetime)| {
+        let mut pairing = Pairing::new(lifetimes, &course, &memory, (told, stacks), bare.is_some());
+        let decide = |row: usize, pairing: &Pairing| {
+            let lifetime = &lifetimes.rows[row];
             let named = lifetime.alloc().and_then(|alloc| words.at(entries, alloc.index()));
             let rule = named.unwrap_or_else(|| {
                 // A block from before that is gone at the dump has the stack of its free.
@@ -238,12 +239,19 @@ impl Categories {
                     && lifetime.alloc().is_none()
                     && lifetime.block().is_none()
                     && stacks.get(lifetime.stack) == Origin::Optimizer;
-                let case = Case::new(row, lifetime, (told(row), is_cleared), &course, &pairing, bare.is_some());
+                let case = Case::new(row, lifetime, (told(row), is_cleared), &course, pairing, bare.is_some());
                 RULES.iter().position(|rule| rule.of.contains(case.origin) && (rule.holds)(&case)).unwrap_or(UNTOLD)
             });
             u8::try_from(rule).unwrap_or(u8::MAX)
-        });
-        let rules = rules.collect();
+        };
+        let mut rules: Vec<u8> = (0..lifetimes.rows.len()).map(|row| decide(row, &pairing)).collect();
+        if course.passes.is_empty() && bare.is_none() && frees_tell {
+            let is_cache = |row: usize| of_rule(rules[row]).category == Category::Cache;
+            pairing.freed_like_caches = freed_like_caches(entries, lifetimes, stacks, is_cache);
+            for &row in &pairing.freed_like_caches {
+                rules[row] = decide(row, &pairing);
+            }
+        }
         Self { rules, first_module: course.modules.first().copied(), passes: course.passes }
     }
 }
@@ -253,6 +261,28 @@ impl Categories {
 fn shows_engine(snapshot: &Snapshot, lifetimes: &Lifetimes, stacks: &StackOrigins) -> bool {
     let is_built = |lifetime: &Lifetime| lifetime.block().is_some() && stacks.get(lifetime.stack) == Origin::Build;
     !stacks.are_native() && !snapshot.stacks.is_empty() && lifetimes.at_start().iter().any(is_built)
+}
+
+/// Rows from before the recording that are freed where caches are: as many at a line as have to be of one size to be a cache.
+fn freed_like_caches(
+    entries: &EntryTable,
+    lifetimes: &Lifetimes,
+    stacks: &StackOrigins,
+    is_cache: impl Fn(usize) -> bool,
+) -> FxHashSet<usize> {
+    let place = |lifetime: &Lifetime| {
+        let freed = lifetime.free_requested()?;
+        Some(stacks.place(entries.stacks()[freed.index()]))
+    };
+    let (before, recorded) = lifetimes.rows.split_at(lifetimes.before_recording);
+    let recorded = recorded.iter().enumerate().filter(|(row, _)| is_cache(before.len() + row));
+    let places: FxHashSet<StackId> = recorded.filter_map(|(_, lifetime)| place(lifetime)).collect();
+    let is_like = |lifetime: &Lifetime| place(lifetime).is_some_and(|place| places.contains(&place));
+    let mut of_size: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    for (row, lifetime) in before.iter().enumerate().filter(|(_, lifetime)| is_like(lifetime)) {
+        of_size.entry(lifetime.requested_bytes).or_default().push(row);
+    }
+    of_size.into_values().filter(|rows| rows.len() >= pairing::MIN_BLOCKS_OF_CACHE).flatten().collect()
 }
 
 /// Constructors of the program's that run at one line before and after modules run: of what each iteration fills, and of no model.

@@ -23,6 +23,7 @@ use highwater_allocator::Settings;
 use highwater_snapshot::{Block, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub(super) use self::caches::MIN_BLOCKS as MIN_BLOCKS_OF_CACHE;
 use self::fed::Fed;
 use self::workspaces::{OF_AMD, OF_LAYERS_TOO, WORKSPACES};
 use super::before::{Ground, Region};
@@ -97,6 +98,8 @@ pub(crate) struct Pairing {
     pub(crate) beside_model: FxHashSet<usize>,
     /// Without a backward pass, where memory ran out: rows that are a cache, for calls of the model before kept their like.
     pub(crate) kept_by_calls: FxHashSet<usize>,
+    /// Without a backward pass: rows from before the recording that are freed where caches are.
+    pub(crate) freed_like_caches: FxHashSet<usize>,
     /// Rows that are gradients which the program computed itself for the optimizer.
     pub(crate) assigned: FxHashSet<usize>,
     /// Rows of modules that grow from call to call: keys and values.

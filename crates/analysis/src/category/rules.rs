@@ -190,6 +190,13 @@ pub const RULES: &[Rule] = &[
         |case| case.is_of_pages(),
     ),
     rule(
+        Cache,
+        "freed-like-cache",
+        &[Untold],
+        "no backward pass: allocated before the recording, several of one size, and freed at a line that frees caches which the recording shows",
+        |case| case.is_freed_like_caches(),
+    ),
+    rule(
         Unknown,
         "behind-layers",
         &[Untold],

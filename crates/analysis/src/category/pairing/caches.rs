@@ -9,7 +9,7 @@ use crate::category::origin::Origin;
 use crate::lifetime::Lifetime;
 
 /// So many of one size from one place: keys and values of two layers.
-const MIN_BLOCKS: usize = 4;
+pub(in crate::category) const MIN_BLOCKS: usize = 4;
 
 /// If more of a model's blocks stay than this share, in percent, they are kept for a backward pass.
 pub(super) const GRAPH_PERCENT: usize = 35;
