@@ -91,6 +91,9 @@ const MIN_PERCENT: u64 = 70;
 /// block, nothing is told.
 const CLOSE_PERCENT: u64 = 12;
 
+/// How much of the parameters' bytes has to lie one after the other, so that single segments tell.
+const MIN_BEGUN_PERCENT: usize = 90;
+
 /// Of the best rehearsal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rehearsed {
@@ -100,6 +103,8 @@ pub(super) struct Rehearsed {
     pub(super) begun_percent: usize,
     /// Of the blocks that do, by their index in `held`, which ascends by address.
     pub(super) roles: FxHashMap<usize, Role>,
+    /// Where nearly all parameters lie one after the other: those with which segments begin, as many as there should be, by index.
+    pub(super) begun: Vec<usize>,
 }
 
 /// What the best rehearsal tells.
@@ -121,7 +126,7 @@ pub(super) fn rehearse(
     let longest = orders.iter().map(|order| order.moved.len()).max().unwrap_or(0);
     let tried = MAX_EVENTS / longest.max(1);
     let mut ranked: Vec<(u64, &Order)> =
-        orders.iter().take(tried).map(|order| (stage.begun_bytes(&order.moved), order)).collect();
+        orders.iter().take(tried).map(|order| (stage.begun(&order.moved).0, order)).collect();
     ranked.sort_by_key(|row| Reverse(row.0));
     let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
     let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
@@ -161,7 +166,9 @@ pub(super) fn rehearse(
     };
     let begun = ranked.first().and_then(|(begun, order)| begun.saturating_mul(100).checked_div(moved_bytes(order)));
     let begun_percent = begun.map_or(0, |percent| usize::try_from(percent).unwrap_or(usize::MAX));
-    let mut rehearsed = Rehearsed { begun_percent, ..Rehearsed::default() };
+    let begun = ranked.first().filter(|_| begun_percent >= MIN_BEGUN_PERCENT);
+    let begun = begun.map_or_else(Vec::new, |(_, order)| stage.begun(&order.moved).1);
+    let mut rehearsed = Rehearsed { begun_percent, begun, ..Rehearsed::default() };
     let found = [0, 1].map(|pool| is_like((pool, &best[pool])));
     for (_, (bytes, roles)) in found.into_iter().zip(best).filter(|row| row.0) {
         rehearsed.bytes = rehearsed.bytes.saturating_add(bytes);
@@ -279,18 +286,23 @@ impl<'a> Stage<'a> {
         acted.collect()
     }
 
-    /// Bytes of the segments that begin with the blocks that they have when the parameters have been allocated.
-    fn begun_bytes(&self, moved: &[u64]) -> u64 {
+    /// Of the segments that begin with the blocks that they have when the parameters have been allocated: the bytes of these blocks, and
+    /// their indices where no more segments begin so.
+    fn begun(&self, moved: &[u64]) -> (u64, Vec<usize>) {
         let acted = self.act(&Order { parameters: Vec::new(), moved: moved.to_vec() }, &self.scripts[0], None);
-        let mut begun = 0_u64;
+        let (mut begun, mut sure) = (0_u64, Vec::new());
         for ((segment_bytes, blocks), alike) in self.layouts(&acted) {
             let there = self.by_begin.get(&(segment_bytes, blocks[0].1)).map_or(&[][..], Vec::as_slice);
-            let there: usize =
-                there.iter().filter(|(lain, _)| lain.1.starts_with(&blocks)).map(|(_, count)| count).sum();
+            let there: Vec<&(Lain, usize)> = there.iter().filter(|(lain, _)| lain.1.starts_with(&blocks)).collect();
+            let count: usize = there.iter().map(|(_, count)| count).sum();
             let of_one = blocks.iter().map(|block| block.1).fold(0, u64::saturating_add);
-            begun = begun.saturating_add(of_one.saturating_mul(there.min(alike.len()) as u64));
+            begun = begun.saturating_add(of_one.saturating_mul(count.min(alike.len()) as u64));
+            if count <= alike.len() {
+                let segments = there.iter().flat_map(|(lain, _)| &self.lain[lain]);
+                sure.extend(segments.flat_map(|indices| &indices[..blocks.len()]));
+            }
         }
-        begun
+        (begun, sure)
     }
 
     /// Roles by layout.

@@ -133,7 +133,7 @@ impl Pairing {
         };
         let modules = known.module_orders(&there);
         let rehearsed = |wanted: &FxHashMap<u64, usize>| known.rehearsed(&held, wanted, gradients, &kept, &modules);
-        let (wanted, Rehearsed { roles, .. }) = match known.memory.keeps {
+        let (wanted, Rehearsed { roles, begun, .. }) = match known.memory.keeps {
             // What was converted on the device lies where the conversion left room, so age alone tells.
             _ if halved.is_some() => {
                 let wanted = wanted(states);
@@ -192,6 +192,7 @@ impl Pairing {
         if known.memory.constructs_state && has_hole(&known.memory.regions) {
             told = oldest(&held, &known.memory.regions, &wanted);
         }
+        told.extend(begun.into_iter().map(|index| (index, true)));
         told.extend(roles.iter().map(|(&index, &role)| (index, role == Role::Parameter)));
         let found = before::parameters(&held, known.ground(), &wanted, &known.orders, &modules, &told);
         let fresh = before::lie_as_when_made(&held, known.ground());
