@@ -250,7 +250,31 @@ def misleading():
     told("blocks_with_numbers", "too-big", "shrink", f"In epoch 3, only on one GPU, with 32 kernels in the first layer:\n{inception}{few}", absent="billion")
 
 
+def that_go_on():
+    """Fallbacks after which a program goes on, and failures that memory has no part in."""
+    told(
+        "ultralytics_on_the_cpu", "warning", "shrink",
+        "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
+        "      7/300      9.12G      1.102     0.9311      1.004        655       1024:  12%|#2        | 41/340 [00:31<03:20,  1.49it/s]"
+        "WARNING: CUDA OutOfMemoryError in TaskAlignedAssigner, using CPU\n"
+        "      7/300      9.40G      1.098     0.9274      1.003        391       1024: 100%|##########| 340/340 [04:10<00:00,  1.36it/s]",
+        says="need not be stopped",
+    )
+    pinned = "ggml_cuda_host_malloc: failed to allocate 4312.50 MiB of pinned memory: invalid argument\nllm_load_tensors:        CPU buffer size =  4312.50 MiB\n"
+    told("llama_pinned_and_started", "warning", "without-mmap", f"Why can't it allocate 4.3 GB? I have 32 GB of RAM.\n\n{pinned}Load Text Model OK: True", says="nothing failed")
+    told("llama_pinned_and_no_more", "host-memory", "without-mmap", pinned)
+    for name, line, setting in (
+        ("cudnn_8", "Could not load library libcudnn_cnn_infer.so.8. Error: libcudnn_cnn_infer.so.8: cannot open shared object file: No such file or directory", "nvidia-cudnn-cu12==8."),
+        ("cudnn_9", "Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1, libcudnn_ops.so.9, libcudnn_ops.so}\nInvalid handle. Cannot load symbol cudnnCreateTensorDescriptor", "nvidia-cudnn-cu12==9."),
+        ("cudnn_windows", "Could not locate cudnn_ops_infer64_8.dll. Please make sure it is in your library path!", "nvidia-cudnn-cu12==8."),
+        ("cublas", "RuntimeError: Library cublas64_12.dll is not found or cannot be loaded", "nvidia-cublas-cu12"),
+        ("cublas_11", "RuntimeError: Library libcublas.so.11 is not found or cannot be loaded", "nvidia-cublas-cu11"),
+    ):
+        told(f"no_library_{name}", "not-memory", "install-library", f"My GPU is out of memory with the large model, I think:\n{line}", setting=setting)
+    told("sglang_within_its_limit", "kv-cache", "newer-release", "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 4096 tokens.\nAvailable tokens: 90112\nKilled\nState: OOMKilled=false", says="neither the cache nor the GPU is full")
+
+
 def of_posts():
     """All of them."""
-    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading):
+    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading, that_go_on):
         group()

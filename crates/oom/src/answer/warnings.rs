@@ -58,7 +58,13 @@ fn spilled(event: &Event) -> (Diagnosis, Vec<Step>) {
 /// A program goes on with the CPU.
 fn on_cpu(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let of_yolo = event.origin.starts_with("YOLO");
-    let (text, detail) = if of_yolo {
+    let (text, detail) = if event.origin == "Ultralytics" {
+        (
+            "the GPU had no memory for the label assignment of one batch; the program computes it on the CPU and goes on: its results stay the \
+             same, and only that batch is slower; the run need not be stopped",
+            "the costs are a number for each pair of a prediction and a labelled box, so one crowded image decides the peak",
+        )
+    } else if of_yolo {
         (
             "the GPU had no memory for the label assignment of a batch, or that failed in another way: old releases take every error there for \
              this one; the program computes this batch on the CPU and goes on",

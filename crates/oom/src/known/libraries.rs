@@ -490,5 +490,6 @@ pub(super) const ROWS: &[Row] = &[
     row("spilled", "the task manager of Windows", "hared GPU memory usage {!0.}{used:g}/{total:b}"),
     row("spilled", "the task manager of Windows", "hared GPU memory usage: {!0.}{used:g}/{total:b}"),
     row("on-cpu", "Detectron2", "Attempting to copy inputs {*}to CPU due to CUDA OOM"),
+    row("on-cpu", "Ultralytics", "OutOfMemoryError in TaskAlignedAssigner, using CPU"),
     row("on-cpu", "YOLOX and YOLOv6", "OOM RuntimeError is raised due to the huge memory cost during label assignment"),
 ];

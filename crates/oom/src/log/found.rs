@@ -112,6 +112,8 @@ pub struct Surroundings {
     pub program: Option<Program>,
     /// Docker says that the container did not reach its limit.
     pub is_within_limit: bool,
+    /// llama.cpp has loaded a model and serves it.
+    pub has_started: bool,
     /// A trainer keeps a part of its state in the host's memory.
     pub offloads_to_host: bool,
     /// A checkpoint's shards were still being loaded when the log last spoke of them.
