@@ -274,7 +274,35 @@ def that_go_on():
     told("sglang_within_its_limit", "kv-cache", "newer-release", "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 4096 tokens.\nAvailable tokens: 90112\nKilled\nState: OOMKilled=false", says="neither the cache nor the GPU is full")
 
 
+def beside_it():
+    """What stands beside the error: a table of slices, a device in a prefix, a line of totals, the rest of a path."""
+    head = "2023-05-04 08:30:01.2{}: E tensorflow/compiler/xla/stream_executor/cuda/cuda_dnn.cc:{}] "
+    handle = head.format("11", 429) + "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR\n"
+    memory = head.format("12", 433) + "Memory usage: {} bytes free, {} bytes total.\n"
+    told("cudnn_handle_and_its_memory", "outside-pytorch", "memory-growth", handle + memory.format(11206656, 8361017344), free_raw=11206656, total_raw=8361017344)
+    told("cudnn_handle_with_room", "not-memory", "install-library", handle + memory.format(7011206656, 8361017344), free_raw=7011206656)
+    told("cudnn_handle_of_jax", "outside-pytorch", "look-at-device", f"import jax\n{handle}jaxlib.xla_extension.XlaRuntimeError: FAILED_PRECONDITION: DNN library initialization failed.", setting="nvidia-smi")
+    told("nccl_names_its_gpu", "outside-pytorch", "leave-margin", "gx12:88121:88634 [5] include/alloc.h:190 NCCL WARN Failed to CUDA calloc 4194304 bytes", says="on GPU 5 of its host", raw=4194304)
+    slices = "".join(
+        f"|  0    {instance}   0   {number}  | {used:6}MiB /  9856MiB | 14      0 |  1   0    0    0    0 |\n|                  |      {number}MiB / 16383MiB |           |                       |\n"
+        for number, (instance, used) in enumerate(((7, 9120), (9, 1856)))
+    )
+    told("numba_on_a_slice", "outside-pytorch", "end-process", f"numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY\n| MIG devices:        |\n{slices}", says="736.00 MiB of 9.63 GiB, 7.81 GiB of 9.63 GiB")
+    trt = (
+        "[E] Error[2]: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (no further information)\n"
+        "[W] [TRT] Requested amount of GPU memory (9448928256 bytes) could not be allocated. There may not be enough free memory for allocation to succeed.\n"
+    )
+    told("tensorrt_without_a_tactic", "too-big", "shrink", f"yolov8n, exported by Ultralytics\n{trt}[E] Error[10]: IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node {{ForeignNode[/0/Mul]}}.)", absent="workspace:4096")
+    told("directml_whole_model", "too-big", "less-weights", '  File "C:\\v\\lib\\site-packages\\torch\\nn\\modules\\module.py", line 1143, in convert\n    return t.to(device, dtype if t.is_floating_point() or t.is_complex() else None, non_blocking)\nRuntimeError: Could not allocate tensor with 180355072 bytes. There is not enough GPU video memory available!', says="half a byte")
+    encodes = '  File "/srv/clips/encode.py", line 41, in run\n    z = vae.encode(clip).latent_dist.sample()\n'
+    told("cublas_while_a_vae_encodes", "outside-pytorch", "tile-decode", f"{encodes}RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", setting="enable_tiling")
+    linked = "[/usr/local/lib/python3.11/dist-packages/accelerate/utils/operations.py](https://localhost:8080/#) in _convert_to_fp32(tensor)\n    780 \n--> 781         return tensor.float()\n\n"
+    told("linked_file_of_a_notebook", "too-big", "chunk-logits", linked + full("7.81 GiB", "14.74 GiB", "3.02 GiB", "11.71 GiB", "11.40 GiB", "180.22 MiB"), says="including the logits")
+    box = "│ D:\\tools\\kohya_ss\\train_network.py:990 in <module>          │\n│ ❱ 990 │   trainer.train(args)          │\n"
+    told("path_of_windows_in_a_box", "too-big", "offload", box + full("20.00 MiB", "6.00 GiB", "0 bytes", "5.29 GiB", "5.24 GiB", "51.20 MiB"), says="kohya_ss/train_network.py:990")
+
+
 def of_posts():
     """All of them."""
-    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading, that_go_on):
+    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading, that_go_on, beside_it):
         group()

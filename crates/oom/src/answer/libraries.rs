@@ -266,9 +266,10 @@ fn ggml_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "NCCL could not allocate a buffer{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
+        "NCCL could not allocate a buffer{}{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
          left too little",
-        asked(event)
+        asked(event),
+        event.number("gpu").map_or_else(String::new, |gpu| format!(" on GPU {gpu} of its host"))
     );
     let steps = vec![
         margin("NCCL allocates at the first collective of each group, a few hundred MiB each"),

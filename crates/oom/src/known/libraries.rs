@@ -37,7 +37,13 @@ pub(super) const ROWS: &[Row] = &[
     row("tensorflow-library", "TensorFlow", "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED"),
     row("tensorflow-library", "TensorFlow", "failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED"),
     row("tensorflow-library", "TensorFlow", "Failure to initialize cublas may be due to OOM"),
+    row(
+        "tensorflow-library",
+        "TensorFlow and JAX (XLA)",
+        "ould not create cudnn handle: CUDNN_STATUS_{*}Memory usage: {free_raw:n} bytes free, {total_raw:n} bytes total",
+    ),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
+    row("tensorflow-library", "TensorFlow and JAX (XLA)", "ould not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
     row("tensorflow-library", "TensorFlow", "ailed to create cuSolverDN instance"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate"),

@@ -362,6 +362,12 @@ impl Found {
                 && self.surroundings.lists_slices
             {
                 self.slice_bytes = self.slice_bytes.or(Some(total_bytes).filter(|_| used_bytes > 0));
+                // The line below has the memory that is mapped for the host (BAR1), without the GPU's index.
+                let mut words =
+                    line.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').filter(|word| !word.is_empty());
+                if words.next().and_then(number).is_some() && self.slices.len() < MAX_GPUS {
+                    self.slices.push((used_bytes, total_bytes));
+                }
             } else if let Some((used_bytes, total_bytes)) = memory_of_nvidia_smi(line) {
                 // Its index stands in the line above.
                 let index = self.surroundings.index_of_table.take();

@@ -250,6 +250,8 @@ pub struct Found {
     pub growths: Vec<Growth>,
     /// The memory of the first slice in use, by nvidia-smi's table of slices.
     pub slice_bytes: Option<u64>,
+    /// The bytes in use and all bytes of each slice of that table.
+    pub slices: Vec<(u64, u64)>,
     /// The host's memory in use as `DeepSpeed` last printed it, and its part of all in tenths of a per cent.
     pub host_use: Option<(u64, u64)>,
     /// The line in which it last began to save a checkpoint, from 1 on; 0 once it has.
