@@ -260,6 +260,10 @@ def that_go_on():
         "      7/300      9.40G      1.098     0.9274      1.003        391       1024: 100%|##########| 340/340 [04:10<00:00,  1.36it/s]",
         says="need not be stopped",
     )
+    told("ultralytics_halves_the_batch", "warning", "shrink", "WARNING: CUDA out of memory with batch=24. Reducing to batch=12 and retrying (1/3).", setting="batch=12", batch=24, smaller=12)
+    told("lightning_finds_no_batch", "too-big", "shrink", "Batch size 2 failed, trying batch size 1\nBatch size 1 failed, trying batch size 0", says="BatchSizeFinder")
+    told("lm_studio_beyond_a_desktop", "limit", "shorter-context", "Model loading was stopped due to insufficient system resources. Under the current settings, this model requires approximately 310.50 GB of memory, and continuing to load it would likely overload your system and cause it to freeze.", absent="guardrail, if")
+    told("exllama_in_a_web_ui", "too-big", "shorter-context", '  File "/srv/text-generation-webui/modules/models.py", line 88, in loader\n    return Exllamav3HF.from_pretrained(name)\nRuntimeError: Insufficient VRAM in split for model and cache', setting="ctx-size")
     pinned = "ggml_cuda_host_malloc: failed to allocate 4312.50 MiB of pinned memory: invalid argument\nllm_load_tensors:        CPU buffer size =  4312.50 MiB\n"
     told("llama_pinned_and_started", "warning", "without-mmap", f"Why can't it allocate 4.3 GB? I have 32 GB of RAM.\n\n{pinned}Load Text Model OK: True", says="nothing failed")
     told("llama_pinned_and_no_more", "host-memory", "without-mmap", pinned)

@@ -568,8 +568,8 @@ fn weight(event: &Event) -> u8 {
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" | "on-cpu" | "spilled"
-        | "mlx-large" => 0,
+        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" | "on-cpu" | "halved-batch"
+        | "spilled" | "mlx-large" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,

@@ -184,6 +184,9 @@ pub(super) fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         steps.truncate(1);
     } else if is_in_pieces {
         steps.swap(0, 1);
+    } else if used.is_some() && bytes.or(event.requested()).is_some() {
+        // Not even all that is left in the pool is enough, so pieces do not matter.
+        steps.retain(|step| step.id != "other-allocator");
     }
     (because(if is_in_pieces { Cause::Fragmentation } else { Cause::TooBig }, text), steps)
 }
