@@ -529,15 +529,16 @@ fn several_ranks(found: &Found) -> Option<String> {
 fn strongest(found: &Found) -> Option<(usize, &Event)> {
     let events = found.events.iter().enumerate();
     // A size that nothing has tells more than whose memory it is.
-    let rank = |event: &Event| (is_absurd(event), if retells(event, found) { 0 } else { weight(event) });
+    let pinned = found.events.iter().filter(|event| event.id == "llama-pinned").map(|event| event.line).max();
+    let rank = |event: &Event| (is_absurd(event), if retells(event, pinned) { 0 } else { weight(event) });
     let (at, event) = events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))?;
     Some(KILLS.contains(&event.id).then(|| fullest_kill(event, found)).flatten().unwrap_or((at, event)))
 }
 
 /// Whether a sentence before llama.cpp's words on pinned memory tells, in a person's words, what they say.
-fn retells(event: &Event, found: &Found) -> bool {
+fn retells(event: &Event, pinned: Option<u64>) -> bool {
     let is_of_host = event.id == "general" && event.text("place") == Some("host");
-    is_of_host && found.events.iter().any(|other| other.id == "llama-pinned" && other.line > event.line)
+    is_of_host && pinned > Some(event.line)
 }
 
 /// Of the lines that tell of one kill, the one with the process and its memory.
