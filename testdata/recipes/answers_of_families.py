@@ -74,7 +74,7 @@ def shares():
     told("sglang_between", "engine-share", "less-beside-pool", low + high)
     told("sglang_far_between", "engine-share", "between-shares", low.replace("0.84", "0.60") + high, setting="0.72")
     told("sglang_long_request", "kv-cache", "shorter-context", "[2026-03-11 10:00:10] max_total_num_tokens=18402, chunked_prefill_size=8192, max_running_requests=2048\n[2026-03-11 10:01:10] Input length (25431 tokens) exceeds the maximum allowed length (18396 tokens). Use a shorter input or enable --allow-auto-truncate.", length=25431, fits=18396)
-    told("sglang_pool_with_room", "kv-cache", "fewer-requests", "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 8192 tokens.\nAvailable full tokens: 8070656 (full_available_size=7936 + full_evictable_size_=8062720)\nAvailable mamba: 760 (available_size=57 + component_evictable_size_=703)", tokens=8192, available=8070656)
+    told("sglang_pool_with_room", "kv-cache", "newer-release", "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 8192 tokens.\nAvailable full tokens: 8070656 (full_available_size=7936 + full_evictable_size_=8062720)\nAvailable mamba: 760 (available_size=57 + component_evictable_size_=703)", tokens=8192, available=8070656)
     told("vllm_long_prompt", "kv-cache", "shorter-context", "WARNING 03-11 10:11:12 scheduler.py:699] Input prompt (40960 tokens) is too long and exceeds the capacity of block_manager", length=40960)
     told("tgi_long_request", "limit", "shorter-context", "Error: Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 512 `max_new_tokens`", limit=4096, inputs=4000, new=512)
 

@@ -250,7 +250,63 @@ def misleading():
     told("blocks_with_numbers", "too-big", "shrink", f"In epoch 3, only on one GPU, with 32 kernels in the first layer:\n{inception}{few}", absent="billion")
 
 
+def that_go_on():
+    """Fallbacks after which a program goes on, and failures that memory has no part in."""
+    told(
+        "ultralytics_on_the_cpu", "warning", "shrink",
+        "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
+        "      7/300      9.12G      1.102     0.9311      1.004        655       1024:  12%|#2        | 41/340 [00:31<03:20,  1.49it/s]"
+        "WARNING: CUDA OutOfMemoryError in TaskAlignedAssigner, using CPU\n"
+        "      7/300      9.40G      1.098     0.9274      1.003        391       1024: 100%|##########| 340/340 [04:10<00:00,  1.36it/s]",
+        says="need not be stopped",
+    )
+    told("ultralytics_halves_the_batch", "warning", "shrink", "WARNING: CUDA out of memory with batch=24. Reducing to batch=12 and retrying (1/3).", setting="batch=12", batch=24, smaller=12)
+    told("lightning_finds_no_batch", "too-big", "shrink", "Batch size 2 failed, trying batch size 1\nBatch size 1 failed, trying batch size 0", says="BatchSizeFinder")
+    told("lm_studio_beyond_a_desktop", "limit", "shorter-context", "Model loading was stopped due to insufficient system resources. Under the current settings, this model requires approximately 310.50 GB of memory, and continuing to load it would likely overload your system and cause it to freeze.", absent="guardrail, if")
+    told("exllama_in_a_web_ui", "too-big", "shorter-context", '  File "/srv/text-generation-webui/modules/models.py", line 88, in loader\n    return Exllamav3HF.from_pretrained(name)\nRuntimeError: Insufficient VRAM in split for model and cache', setting="ctx-size")
+    pinned = "ggml_cuda_host_malloc: failed to allocate 4312.50 MiB of pinned memory: invalid argument\nllm_load_tensors:        CPU buffer size =  4312.50 MiB\n"
+    told("llama_pinned_and_started", "warning", "without-mmap", f"Why can't it allocate 4.3 GB? I have 32 GB of RAM.\n\n{pinned}Load Text Model OK: True", says="nothing failed")
+    told("llama_pinned_and_no_more", "host-memory", "without-mmap", pinned)
+    for name, line, setting in (
+        ("cudnn_8", "Could not load library libcudnn_cnn_infer.so.8. Error: libcudnn_cnn_infer.so.8: cannot open shared object file: No such file or directory", "nvidia-cudnn-cu12==8."),
+        ("cudnn_9", "Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1, libcudnn_ops.so.9, libcudnn_ops.so}\nInvalid handle. Cannot load symbol cudnnCreateTensorDescriptor", "nvidia-cudnn-cu12==9."),
+        ("cudnn_windows", "Could not locate cudnn_ops_infer64_8.dll. Please make sure it is in your library path!", "nvidia-cudnn-cu12==8."),
+        ("cublas", "RuntimeError: Library cublas64_12.dll is not found or cannot be loaded", "nvidia-cublas-cu12"),
+        ("cublas_11", "RuntimeError: Library libcublas.so.11 is not found or cannot be loaded", "nvidia-cublas-cu11"),
+    ):
+        told(f"no_library_{name}", "not-memory", "install-library", f"My GPU is out of memory with the large model, I think:\n{line}", setting=setting)
+    told("sglang_within_its_limit", "kv-cache", "newer-release", "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 4096 tokens.\nAvailable tokens: 90112\nKilled\nState: OOMKilled=false", says="neither the cache nor the GPU is full")
+
+
+def beside_it():
+    """What stands beside the error: a table of slices, a device in a prefix, a line of totals, the rest of a path."""
+    head = "2023-05-04 08:30:01.2{}: E tensorflow/compiler/xla/stream_executor/cuda/cuda_dnn.cc:{}] "
+    handle = head.format("11", 429) + "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR\n"
+    memory = head.format("12", 433) + "Memory usage: {} bytes free, {} bytes total.\n"
+    told("cudnn_handle_and_its_memory", "outside-pytorch", "memory-growth", handle + memory.format(11206656, 8361017344), free_raw=11206656, total_raw=8361017344)
+    told("cudnn_handle_with_room", "not-memory", "install-library", handle + memory.format(7011206656, 8361017344), free_raw=7011206656)
+    told("cudnn_handle_of_jax", "outside-pytorch", "look-at-device", f"import jax\n{handle}jaxlib.xla_extension.XlaRuntimeError: FAILED_PRECONDITION: DNN library initialization failed.", setting="nvidia-smi")
+    told("nccl_names_its_gpu", "outside-pytorch", "leave-margin", "gx12:88121:88634 [5] include/alloc.h:190 NCCL WARN Failed to CUDA calloc 4194304 bytes", says="on GPU 5 of its host", raw=4194304)
+    slices = "".join(
+        f"|  0    {instance}   0   {number}  | {used:6}MiB /  9856MiB | 14      0 |  1   0    0    0    0 |\n|                  |      {number}MiB / 16383MiB |           |                       |\n"
+        for number, (instance, used) in enumerate(((7, 9120), (9, 1856)))
+    )
+    told("numba_on_a_slice", "outside-pytorch", "end-process", f"numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY\n| MIG devices:        |\n{slices}", says="736.00 MiB of 9.63 GiB, 7.81 GiB of 9.63 GiB")
+    trt = (
+        "[E] Error[2]: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (no further information)\n"
+        "[W] [TRT] Requested amount of GPU memory (9448928256 bytes) could not be allocated. There may not be enough free memory for allocation to succeed.\n"
+    )
+    told("tensorrt_without_a_tactic", "too-big", "shrink", f"yolov8n, exported by Ultralytics\n{trt}[E] Error[10]: IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any implementation for node {{ForeignNode[/0/Mul]}}.)", absent="workspace:4096")
+    told("directml_whole_model", "too-big", "less-weights", '  File "C:\\v\\lib\\site-packages\\torch\\nn\\modules\\module.py", line 1143, in convert\n    return t.to(device, dtype if t.is_floating_point() or t.is_complex() else None, non_blocking)\nRuntimeError: Could not allocate tensor with 180355072 bytes. There is not enough GPU video memory available!', says="half a byte")
+    encodes = '  File "/srv/clips/encode.py", line 41, in run\n    z = vae.encode(clip).latent_dist.sample()\n'
+    told("cublas_while_a_vae_encodes", "outside-pytorch", "tile-decode", f"{encodes}RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", setting="enable_tiling")
+    linked = "[/usr/local/lib/python3.11/dist-packages/accelerate/utils/operations.py](https://localhost:8080/#) in _convert_to_fp32(tensor)\n    780 \n--> 781         return tensor.float()\n\n"
+    told("linked_file_of_a_notebook", "too-big", "chunk-logits", linked + full("7.81 GiB", "14.74 GiB", "3.02 GiB", "11.71 GiB", "11.40 GiB", "180.22 MiB"), says="including the logits")
+    box = "│ D:\\tools\\kohya_ss\\train_network.py:990 in <module>          │\n│ ❱ 990 │   trainer.train(args)          │\n"
+    told("path_of_windows_in_a_box", "too-big", "offload", box + full("20.00 MiB", "6.00 GiB", "0 bytes", "5.29 GiB", "5.24 GiB", "51.20 MiB"), says="kohya_ss/train_network.py:990")
+
+
 def of_posts():
     """All of them."""
-    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading):
+    for group in (wordings, words_alone, sentences, other_failures, commands, placed, works, misleading, that_go_on, beside_it):
         group()

@@ -32,7 +32,7 @@ pub(super) fn less(purpose: Option<Purpose>, is_training: Option<bool>, detail: 
         ),
         Some(Purpose::Decode) => step(
             "tile-decode",
-            "decode in tiles or fewer images at once, or fewer pixels and frames: the VAE that makes pixels of latents needs the most here",
+            "run the VAE in tiles or on fewer images at once, or fewer pixels and frames: between pixels and latents it needs the most here",
         )
         .with("pipe.vae.enable_tiling() (Diffusers), VAE Decode (Tiled) (ComfyUI)"),
         Some(Purpose::Evaluate) => step(

@@ -545,6 +545,13 @@ fn others(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
             "a plain matrix is copied before it is quantised, so both exist at the same time",
         )
         .with("xgboost.QuantileDMatrix(iterator), max_bin=128, xgboost.ExtMemQuantileDMatrix"),
+        "directml" if event.asked.loads() => Step::new(
+            "less-weights",
+            "run a smaller model, or one in 4 bits with a program that supports the GPU: its weights do not fit, and this buffer is one of many",
+            "weights take 4 bytes for each parameter in float32, 2 in float16 and about half a byte in 4 bits; DirectML has no host memory to \
+             fall back to",
+        )
+        .with("llama.cpp with Vulkan, or an int4 model of ONNX Runtime GenAI"),
         "directml" => Step::new(
             "shrink",
             "reduce the memory needed at once: 16 bits, a smaller model, fewer pixels, shorter sequences",

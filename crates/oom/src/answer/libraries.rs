@@ -32,7 +32,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "nccl" => nccl(event),
         "nccl-space" => window_space(event),
         "npu" | "npu-context" => ascend(event),
-        "no-batch-size" => no_batch_size(),
+        "no-batch-size" => no_batch_size(event),
         "evaluation" => evaluation(),
         "kernel" => kernel(event),
         "kernel-tensor-memory" => tensor_memory(event),
@@ -266,9 +266,10 @@ fn ggml_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
 
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "NCCL could not allocate a buffer{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
+        "NCCL could not allocate a buffer{}{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
          left too little",
-        asked(event)
+        asked(event),
+        event.number("gpu").map_or_else(String::new, |gpu| format!(" on GPU {gpu} of its host"))
     );
     let steps = vec![
         margin("NCCL allocates at the first collective of each group, a few hundred MiB each"),
@@ -532,8 +533,16 @@ fn single_allocation(event: &Event) -> (Diagnosis, Vec<Step>) {
 }
 
 /// `accelerate.utils.find_executable_batch_size` has halved it until nothing was left.
-fn no_batch_size() -> (Diagnosis, Vec<Step>) {
-    let text = "even a batch of 1 ran out of memory: Accelerate has halved the batch until nothing was left, and hides each error behind it";
+fn no_batch_size(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let is_lightning = event.origin == "Lightning";
+    let (program, search) = if is_lightning {
+        ("Lightning's search for a batch size", "Trainer.fit without BatchSizeFinder or Tuner.scale_batch_size")
+    } else {
+        ("Accelerate", "auto_find_batch_size=False")
+    };
+    let text = format!(
+        "even a batch of 1 ran out of memory: {program} has halved the batch until nothing was left, and hides each error behind it"
+    );
     let step = Step::new(
         "shrink",
         "reduce what does not depend on the batch: shorter sequences or smaller images, LoRA, a quantised or smaller \
@@ -545,7 +554,7 @@ fn no_batch_size() -> (Diagnosis, Vec<Step>) {
         "run once with a batch of 1 and without the search",
         "PyTorch's message then shows the numbers",
     )
-    .with("auto_find_batch_size=False");
+    .with(search);
     (because(Cause::TooBig, text), vec![step, look])
 }
 

@@ -43,7 +43,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         "llama-host" => general::of_host(event, Some(Program::Llama)),
         "ollama-layout" => layout(event, &log),
         "ollama-exited" => exited(&log),
-        "llama-pinned" => pinned(event),
+        "llama-pinned" => pinned(event, found),
         "llama-buffer" if event.requested().is_none() && was_pinned_before(event, found) => without_host_memory(),
         "llama-fit" => fit(&log),
         "llama-full" => full(&log),
@@ -196,7 +196,7 @@ fn full(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 /// A warning: llama.cpp goes on with ordinary memory.
-fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
+fn pinned(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let (by, settings) = if event.origin.contains("Vulkan") {
         ("Vulkan", "GGML_VK_DISABLE_HOST_VISIBLE_VIDMEM=1, --no-mmap")
     } else {
@@ -206,6 +206,16 @@ fn pinned(event: &Event) -> (Diagnosis, Vec<Step>) {
         "{by} could not pin host memory for what stays there: llama.cpp then continues with ordinary memory, and \
          copies to the GPU are slower"
     );
+    if found.surroundings.has_started {
+        let text = format!("{text}; the model is loaded, and nothing failed");
+        let step = Step::new(
+            "without-mmap",
+            "nothing has to change; without pinned memory the line goes away",
+            "a newer driver or kernel may pin more",
+        )
+        .with(settings);
+        return (because(Cause::Warning, text), vec![step]);
+    }
     let step = Step::new(
         "without-mmap",
         "load without pinned memory, or put more layers on the GPU",

@@ -68,6 +68,9 @@ const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
 
+/// Slices whose memory an answer tells.
+const SHOWN_SLICES: usize = 7;
+
 /// Kills by the system, for want of the host's memory.
 const KILLS: [&str; 2] = ["oom-kill", "limit-kill"];
 /// The kernel prints its tables between the first and the last line of one kill.
@@ -162,6 +165,9 @@ fn of_log(found: &Found) -> Option<Answer> {
         let is_host = diagnosis.cause == Cause::HostMemory;
         growth::beside(&mut diagnosis, &mut steps, event.asked.purpose, found, is_host);
     }
+    if matches!(diagnosis.cause, Cause::TooBig | Cause::OutsidePyTorch | Cause::OtherProcess | Cause::Unknown) {
+        diagnosis.notes.extend(free_of_slices(found));
+    }
     // A signal comes at any line.
     let is_signal = ["worker-killed", "worker-exited", "worker-died", "oom-kill", "limit-kill", "sigkill", "bus-error"];
     let has_requested = diagnosis.cause != Cause::NotMemory && !is_signal.contains(&event.id);
@@ -179,6 +185,10 @@ fn with_own(steps: &mut Vec<Step>, cause: Cause, event: &Event, found: &Found) {
     else {
         return;
     };
+    // A builder's shapes are not the program's settings.
+    if event.id.starts_with("tensorrt") {
+        return;
+    }
     let Some(first) = steps.first().map(|step| step.id) else { return };
     let own = match (cause, first) {
         (Cause::HostMemory, "less-host-memory" | "more-host-memory") => named.of("host"),
@@ -486,6 +496,20 @@ fn slice_of(situation: &Situation, found: &Found) -> Option<u64> {
     (slice.abs_diff(capacity) <= slice / 8).then_some(capacity)
 }
 
+/// What is free in the slices of nvidia-smi's table, where the error has no numbers.
+fn free_of_slices(found: &Found) -> Option<String> {
+    let (_, first) = found.slices.first()?;
+    let one = |(used, total): &(u64, u64)| format!("{} of {}", size(total.saturating_sub(*used)), size(*total));
+    let free: Vec<String> = found.slices.iter().take(SHOWN_SLICES).map(one).collect();
+    let more = if found.slices.len() > SHOWN_SLICES { ", and others" } else { "" };
+    Some(format!(
+        "the GPU is cut into slices (MIG), and a process has only its own, such as {}, whatever the whole GPU has; free by the table in the \
+         text: {}{more}",
+        size(*first),
+        free.join(", ")
+    ))
+}
+
 /// Which rank failed first, where several did.
 fn several_ranks(found: &Found) -> Option<String> {
     let mut ranks: Vec<u32> = Vec::new();
@@ -505,9 +529,16 @@ fn several_ranks(found: &Found) -> Option<String> {
 fn strongest(found: &Found) -> Option<(usize, &Event)> {
     let events = found.events.iter().enumerate();
     // A size that nothing has tells more than whose memory it is.
-    let rank = |event: &Event| (is_absurd(event), weight(event));
+    let pinned = found.events.iter().filter(|event| event.id == "llama-pinned").map(|event| event.line).max();
+    let rank = |event: &Event| (is_absurd(event), if retells(event, pinned) { 0 } else { weight(event) });
     let (at, event) = events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))?;
     Some(KILLS.contains(&event.id).then(|| fullest_kill(event, found)).flatten().unwrap_or((at, event)))
+}
+
+/// Whether a sentence before llama.cpp's words on pinned memory tells, in a person's words, what they say.
+fn retells(event: &Event, pinned: Option<u64>) -> bool {
+    let is_of_host = event.id == "general" && event.text("place") == Some("host");
+    is_of_host && pinned > Some(event.line)
 }
 
 /// Of the lines that tell of one kill, the one with the process and its memory.
@@ -538,8 +569,8 @@ fn weight(event: &Event) -> u8 {
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" | "on-cpu" | "spilled"
-        | "mlx-large" => 0,
+        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" | "on-cpu" | "halved-batch"
+        | "spilled" | "mlx-large" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,

@@ -30,6 +30,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "illegal-access" => illegal_access(event),
         "kernel-image" => kernel_image(event),
         "old-driver" => old_driver(event),
+        "no-library" => no_library(event),
         "loss-nan" => no_number(),
         "cudnn-unsupported" => unsupported(),
         _ => return None,
@@ -429,6 +430,29 @@ fn kernel_image(event: &Event) -> (Diagnosis, Vec<Step>) {
     } else {
         "python -c \"import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())\""
     });
+    (because(Cause::NotMemory, text), vec![install])
+}
+
+/// A library that a program loads when it first computes.
+fn no_library(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let release = event.number("release");
+    let named = release.map_or_else(|| event.origin.to_owned(), |release| format!("{} {release}", event.origin));
+    let text = format!(
+        "the program did not find a library that it needs, {named}: memory did not run out, and neither a smaller model nor a larger GPU helps"
+    );
+    let (package, cuda) = if event.origin == "cuDNN" { ("cudnn", "cu12") } else { ("cublas", "cu12") };
+    let version = match (event.origin, release) {
+        ("cuDNN", Some(release)) => format!("=={release}.*"),
+        _ => String::new(),
+    };
+    // The number of cuBLAS's file is CUDA's.
+    let cuda = if event.origin == "cuBLAS" && release == Some(11) { "cu11" } else { cuda };
+    let install = Step::new(
+        "install-library",
+        format!("install {named}, and let the loader find it; or use a release of the program that was built for the one that is installed"),
+        "CTranslate2 (faster-whisper) needs cuDNN 8 up to 4.4 and cuDNN 9 from 4.5 on, as PyTorch does from 2.4 on",
+    )
+    .with(format!("pip install nvidia-{package}-{cuda}{version}, with its lib folder in LD_LIBRARY_PATH (on Windows its bin folder in PATH)"));
     (because(Cause::NotMemory, text), vec![install])
 }
 

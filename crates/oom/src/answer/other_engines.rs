@@ -6,7 +6,7 @@ use super::because;
 use super::flags::share;
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::known::Decimal;
-use crate::log::{Event, Found};
+use crate::log::{Event, Found, FrontEnd};
 use crate::steps::Step;
 
 /// The share of the free memory that `LMDeploy`'s cache takes where none is set.
@@ -21,7 +21,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "lmdeploy-cache" => lmdeploy_cache(),
         "lmdeploy-entries" => lmdeploy_entries(),
         "mlc" => mlc(event),
-        "exllama" => exllama(),
+        "exllama" => exllama(found),
         "ktransformers" => ktransformers(event),
         "lmstudio" => lm_studio(event),
         _ => return None,
@@ -141,14 +141,18 @@ fn mlc(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::KvCache, text), steps)
 }
 
-fn exllama() -> (Diagnosis, Vec<Step>) {
+fn exllama(found: &Found) -> (Diagnosis, Vec<Step>) {
     let text = "the model and its whole KV cache do not fit on the GPUs: ExLlama allocates both while it loads, and keeps memory for a \
                 forward pass on each GPU";
+    let [size, bits] = if found.surroundings.front_end == Some(FrontEnd::WebUi) {
+        ["ctx-size: 16384", "cache-type: q8, or q4"]
+    } else {
+        ["max_seq_len and cache_size (TabbyAPI), -cs 16384", "cache_mode: Q8, or Q4 (TabbyAPI), -cq 8"]
+    };
     let steps = vec![
-        shorter("use a smaller cache", "it is allocated whole, whatever a request needs")
-            .with("max_seq_len and cache_size (TabbyAPI), -cs 16384"),
+        shorter("use a smaller cache", "it is allocated whole, whatever a request needs").with(size),
         Step::new("smaller-cache-type", "store the cache in 4 to 8 bits", "8 bits take half of the memory of 16")
-            .with("cache_mode: Q8, or Q4 (TabbyAPI), -cq 8"),
+            .with(bits),
         Step::new(
             "offload",
             "keep experts on the CPU, or use a smaller quantisation",
@@ -177,12 +181,15 @@ fn ktransformers(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
+/// More memory than a desktop has.
+const BEYOND_DESKTOP_BYTES: u64 = 128 << 30;
+
 fn lm_studio(event: &Event) -> (Diagnosis, Vec<Step>) {
     let needed = event.bytes("needed").map_or_else(String::new, |needed| format!(", {},", size(needed)));
     let text = format!(
         "LM Studio refused to load the model before it tried: its estimate of the memory{needed} is more than its guardrail allows"
     );
-    let steps = vec![
+    let mut steps = vec![
         shorter(
             "load with a shorter context",
             "the KV cache for all of it is allocated at start, and is part of the estimate",
@@ -200,5 +207,9 @@ fn lm_studio(event: &Event) -> (Diagnosis, Vec<Step>) {
         )
         .with("Settings, Hardware, Model loading guardrails"),
     ];
+    if event.bytes("needed") >= Some(BEYOND_DESKTOP_BYTES) {
+        // Hardly a machine with a window has so much.
+        steps.retain(|step| step.id != "raise-limit");
+    }
     (because(Cause::Limit, text), steps)
 }

@@ -285,7 +285,7 @@ fn batch(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>
              attention, windows), were short; neither the cache nor the GPU is full"
         );
         let fewer = fewer_running("each takes whole pages, and its own state or window");
-        return (because(Cause::KvCache, text), vec![fewer, newer()]);
+        return (because(Cause::KvCache, text), vec![newer(), chunked_prefill(log), fewer]);
     }
     if let Some(part) = found.surroundings.pool_use.filter(|part| part.millionths < HALF) {
         let text = format!(

@@ -18,7 +18,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "tensorflow" | "tensorflow-pool" => tensorflow(event, found),
         "tensorflow-full" => full(found),
         "tensorflow-warning" => warning(event),
-        "tensorflow-library" => library(),
+        "tensorflow-library" => library(event, found),
         _ => return None,
     })
 }
@@ -32,14 +32,47 @@ fn memory_growth() -> Step {
     .with("TF_FORCE_GPU_ALLOW_GROWTH=true")
 }
 
-/// Libraries get what TensorFlow's pool leaves.
-fn library() -> (Diagnosis, Vec<Step>) {
-    let text = "TensorFlow could not set up cuBLAS, cuDNN or cuSOLVER: nearly always TensorFlow's own pool fills the GPU and \
-                leaves libraries too little, or another process fills it";
+fn less_of_jax() -> Step {
+    Step::new(
+        "less-preallocation",
+        "let JAX take less of the GPU at its start, set before it is imported: by default 75 %",
+        "libraries, and other programs on the GPU, take their memory from the driver",
+    )
+    .with("XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION=0.5")
+}
+
+/// So much is enough for the handle of a library.
+const ENOUGH_FOR_HANDLE_BYTES: u64 = 1 << 30;
+
+/// Libraries get what the pool leaves.
+fn library(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let is_jax = found.surroundings.names_jax;
+    let name = if is_jax { "JAX" } else { "TensorFlow" };
+    let left = event.bytes("free_raw").zip(event.bytes("total_raw"));
+    if let Some((free, total)) = left.filter(|(free, _)| *free >= ENOUGH_FOR_HANDLE_BYTES) {
+        let text = format!(
+            "{name} could not set up cuDNN although {} of the GPU's {} was free: memory did not run out; a cuDNN or a driver of another release \
+             than the program was built for does that",
+            size(free),
+            size(total)
+        );
+        let fit = Step::new(
+            "install-library",
+            "install the releases of CUDA and cuDNN that the program was built for, without others in the loader's path",
+            "the first lines of its log say which release it loaded and which it expects",
+        );
+        return (because(Cause::NotMemory, text), vec![fit]);
+    }
+    let left = left.map_or_else(String::new, |(free, total)| format!("; {} of {} was free", size(free), size(total)));
+    let text = format!(
+        "{name} could not set up cuBLAS, cuDNN or cuSOLVER: nearly always {name}'s own pool fills the GPU and leaves libraries too little, or \
+         another process fills it{left}"
+    );
     let look =
         Step::new("look-at-device", "see which processes use the GPU's memory", "an earlier run may still be alive")
             .with("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv");
-    (because(Cause::OutsidePyTorch, text), vec![memory_growth(), look])
+    let growth = if is_jax { less_of_jax() } else { memory_growth() };
+    (because(Cause::OutsidePyTorch, text), if is_jax { vec![look, growth] } else { vec![growth, look] })
 }
 
 /// A tensor for a copy to the GPU was never allocated.
@@ -151,6 +184,9 @@ pub(super) fn tensorflow(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         steps.truncate(1);
     } else if is_in_pieces {
         steps.swap(0, 1);
+    } else if used.is_some() && bytes.or(event.requested()).is_some() {
+        // Not even all that is left in the pool is enough, so pieces do not matter.
+        steps.retain(|step| step.id != "other-allocator");
     }
     (because(if is_in_pieces { Cause::Fragmentation } else { Cause::TooBig }, text), steps)
 }

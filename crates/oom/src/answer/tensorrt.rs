@@ -74,6 +74,7 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
         .with("IBuilderConfig::setMemoryPoolLimit(kWORKSPACE, ...)");
         return (because(Cause::TooBig, text), vec![shapes, raise]);
     }
+    let is_without_tactic = has("tensorrt-node") && event.requested().is_some();
     // The error line behind a tactic that is only skipped says the same as one that ends the build.
     let (cause, text) = if has("tensorrt-tactic") && !has("tensorrt-node") {
         let text = format!(
@@ -86,8 +87,14 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
     } else {
         let text = format!(
             "TensorRT could not allocate memory{} on the GPU: while it builds, it tries tactics with their workspaces beside the network; \
-             while it runs, each context has its own activations",
-            asked(event)
+             while it runs, each context has its own activations{}",
+            asked(event),
+            if is_without_tactic {
+                "; no other tactic was left for a node of the network, so a smaller limit of the workspace does not help: the node has to \
+                 become smaller"
+            } else {
+                ""
+            }
         );
         (Cause::TooBig, text)
     };
@@ -109,6 +116,8 @@ pub(super) fn of_builder(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>)
     let steps = wait
         .into_iter()
         .chain(first)
+        // Without a tactic for a node the build ends, whatever the limit.
+        .filter(|step| step.id != "smaller-workspace" || !is_without_tactic)
         .chain([Step::new(
             "free-gpu",
             "build while nothing else uses the GPU",

@@ -209,11 +209,12 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
         size(used)
     );
     // One percentage point below the free share of the GPU.
-    let fits = times(free, 100, total.max(1)).saturating_sub(1);
+    let part = times(free, 100, total.max(1));
+    let fits = part.saturating_sub(1);
     let lower = Step::new(
         "lower-share",
         "request no more than is free: lower `gpu_memory_utilization`",
-        format!("{} is {fits} % of the GPU; weights and the KV cache must fit in that", size(free)),
+        format!("{} is {part} % of the GPU; weights and the KV cache must fit in that", size(free)),
     )
     .with(format!("--gpu-memory-utilization 0.{fits:02}"));
     let others = end_others(Some((used, missing)), found);

@@ -13,6 +13,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "mlx-large" => large_for_metal(event),
         "spilled" => spilled(event),
         "on-cpu" => on_cpu(event, found),
+        "halved-batch" => halved_batch(event),
         _ => return None,
     })
 }
@@ -55,10 +56,36 @@ fn spilled(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Warning, text), vec![less, refuse])
 }
 
+/// A program begins its first epoch again with half of the batch.
+fn halved_batch(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let batches = event.number("batch").zip(event.number("smaller"));
+    let (of, to) = batches.map_or_else(
+        || ("the batch".to_owned(), "a smaller one".to_owned()),
+        |(batch, smaller)| (format!("a batch of {batch}"), smaller.to_string()),
+    );
+    let text = format!(
+        "the GPU had no memory for {of}; the program begins again with {to}, up to three times in the first epoch, and the text has no failure \
+         after that"
+    );
+    let to = batches.map_or(4, |(_, smaller)| smaller);
+    let start = Step::new(
+        "shrink",
+        "start with the smaller batch, or smaller images",
+        "the rate of learning and other settings are then made for it from the beginning",
+    );
+    (because(Cause::Warning, text), vec![start.with(format!("batch={to}"))])
+}
+
 /// A program goes on with the CPU.
 fn on_cpu(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let of_yolo = event.origin.starts_with("YOLO");
-    let (text, detail) = if of_yolo {
+    let (text, detail) = if event.origin == "Ultralytics" {
+        (
+            "the GPU had no memory for the label assignment of one batch; the program computes it on the CPU and goes on: its results stay the \
+             same, and only that batch is slower; the run need not be stopped",
+            "the costs are a number for each pair of a prediction and a labelled box, so one crowded image decides the peak",
+        )
+    } else if of_yolo {
         (
             "the GPU had no memory for the label assignment of a batch, or that failed in another way: old releases take every error there for \
              this one; the program computes this batch on the CPU and goes on",

@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
     row("limit-kill", "Slurm", "oom-kill event"),
     row("limit-kill", "Slurm", "exceeded virtual memory limit ("),
     row("oom-kill", "Kubernetes", "System OOM encountered, victim process: {name:w}, pid: {pid:n}"),
-    row("limit-kill", "Kubernetes", "OOMKilled{!\":false}"),
+    row("limit-kill", "Kubernetes", "OOMKilled{!\":false}{!=false}{!:false}"),
     row("limit-kill", "Slurm", "srun: error: {*}: Out Of Memory"),
     row("limit-kill", "Slurm", "State: OUT_OF_MEMORY"),
     row("limit-kill", "Slurm", "OUT_OF_ME+"),

@@ -32,12 +32,19 @@ pub(super) const ROWS: &[Row] = &[
     row("bare", "PyTorch", "Error: MPS backend out of memory{!(MPSallocated:}"),
     row("bare", "PyTorch", "MPS backend out of memory (MPS allocated: {allocated:b}..."),
     row("evaluation", "transformers 5.20 or newer", "Evaluation hit an out-of-memory error"),
+    row("no-batch-size", "Lightning", "Batch size 1 failed, trying batch size 0"),
     row("no-batch-size", "accelerate", "No executable batch size found, reached zero"),
     // CUDA's libraries, and those of ROCm.
     row("tensorflow-library", "TensorFlow", "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED"),
     row("tensorflow-library", "TensorFlow", "failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED"),
     row("tensorflow-library", "TensorFlow", "Failure to initialize cublas may be due to OOM"),
+    row(
+        "tensorflow-library",
+        "TensorFlow and JAX (XLA)",
+        "ould not create cudnn handle: CUDNN_STATUS_{*}Memory usage: {free_raw:n} bytes free, {total_raw:n} bytes total",
+    ),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"),
+    row("tensorflow-library", "TensorFlow and JAX (XLA)", "ould not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR"),
     row("tensorflow-library", "TensorFlow", "ould not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED"),
     row("tensorflow-library", "TensorFlow", "ailed to create cuSolverDN instance"),
     row("library-handle", "cuBLAS", "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate"),
@@ -490,5 +497,11 @@ pub(super) const ROWS: &[Row] = &[
     row("spilled", "the task manager of Windows", "hared GPU memory usage {!0.}{used:g}/{total:b}"),
     row("spilled", "the task manager of Windows", "hared GPU memory usage: {!0.}{used:g}/{total:b}"),
     row("on-cpu", "Detectron2", "Attempting to copy inputs {*}to CPU due to CUDA OOM"),
+    row(
+        "halved-batch",
+        "Ultralytics",
+        "CUDA out of memory with batch={batch:n}. Reducing to batch={smaller:n} and retrying",
+    ),
+    row("on-cpu", "Ultralytics", "OutOfMemoryError in TaskAlignedAssigner, using CPU"),
     row("on-cpu", "YOLOX and YOLOv6", "OOM RuntimeError is raised due to the huge memory cost during label assignment"),
 ];

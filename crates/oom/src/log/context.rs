@@ -19,7 +19,7 @@ const MAX_GPUS: usize = 64;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 46] = [
+const AROUND: [&str; 52] = [
     OF_ALL,
     COMPILES[0],
     COMPILES[1],
@@ -60,7 +60,13 @@ const AROUND: [&str; 46] = [
     OFFLOADS[2],
     OFFLOADS[3],
     OFFLOADS[4],
-    NO_LIMIT,
+    NO_LIMIT[0],
+    NO_LIMIT[1],
+    NO_LIMIT[2],
+    STARTED[0],
+    STARTED[1],
+    STARTED[2],
+    STARTED[3],
     VRAM,
     PAUSE,
     CALLS[0],
@@ -109,7 +115,10 @@ const REMATERIALIZATION: &str = "by rematerialization";
 const REDUCED: &str = "reduce memory use below {limit:b}{*}only reduced to {needed:b}";
 
 /// How Docker says that a container did not reach its limit.
-const NO_LIMIT: &str = "OOMKilled\": false";
+const NO_LIMIT: [&str; 3] = ["OOMKilled\": false", "OOMKilled=false", "OOMKilled: false"];
+/// How llama.cpp and programs around it say that a model is loaded and serves.
+const STARTED: [&str; 4] =
+    ["Load Text Model OK: True", "server is listening on", "all slots are idle", "llama runner started in"];
 /// How transformers names its bar of progress.
 const SHARDS: &str = "Loading checkpoint shards";
 /// Where a line of `df` ends that is of shared memory.
@@ -296,7 +305,8 @@ impl Found {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        seen.is_within_limit |= words.has(NO_LIMIT);
+        seen.is_within_limit |= words.has_any(&NO_LIMIT);
+        seen.has_started |= words.has_any(&STARTED);
         seen.offloads_to_host |= words.has_any(&OFFLOADS);
         if words.has(SHARDS) {
             seen.is_loading_shards = !has(b"100%");
@@ -352,6 +362,12 @@ impl Found {
                 && self.surroundings.lists_slices
             {
                 self.slice_bytes = self.slice_bytes.or(Some(total_bytes).filter(|_| used_bytes > 0));
+                // The line below has the memory that is mapped for the host (BAR1), without the GPU's index.
+                let mut words =
+                    line.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').filter(|word| !word.is_empty());
+                if words.next().and_then(number).is_some() && self.slices.len() < MAX_GPUS {
+                    self.slices.push((used_bytes, total_bytes));
+                }
             } else if let Some((used_bytes, total_bytes)) = memory_of_nvidia_smi(line) {
                 // Its index stands in the line above.
                 let index = self.surroundings.index_of_table.take();

@@ -112,6 +112,8 @@ pub struct Surroundings {
     pub program: Option<Program>,
     /// Docker says that the container did not reach its limit.
     pub is_within_limit: bool,
+    /// llama.cpp has loaded a model and serves it.
+    pub has_started: bool,
     /// A trainer keeps a part of its state in the host's memory.
     pub offloads_to_host: bool,
     /// A checkpoint's shards were still being loaded when the log last spoke of them.
@@ -248,6 +250,8 @@ pub struct Found {
     pub growths: Vec<Growth>,
     /// The memory of the first slice in use, by nvidia-smi's table of slices.
     pub slice_bytes: Option<u64>,
+    /// The bytes in use and all bytes of each slice of that table.
+    pub slices: Vec<(u64, u64)>,
     /// The host's memory in use as `DeepSpeed` last printed it, and its part of all in tenths of a per cent.
     pub host_use: Option<(u64, u64)>,
     /// The line in which it last began to save a checkpoint, from 1 on; 0 once it has.

@@ -171,7 +171,7 @@ pub(super) fn unboxed<'a>(line: &[u8], body: &'a [u8]) -> &'a [u8] {
 pub(super) fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     memchr::memchr(b'\\', line)?;
     // Paths of Windows are no escapes.
-    if line.trim_ascii_start().starts_with(b"File \"") {
+    if line.trim_ascii_start().starts_with(b"File \"") || has_plain_path(line) {
         return None;
     }
     let mut text = Vec::with_capacity(line.len());
@@ -193,6 +193,21 @@ pub(super) fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     }
     text.extend_from_slice(rest);
     Some(text)
+}
+
+/// Whether a line has a path of Windows as it is, `D:\ai\train.py`: in JSON and in Python's `repr` each of its backslashes is doubled.
+fn has_plain_path(line: &[u8]) -> bool {
+    memchr::memmem::find_iter(line, b":\\").any(|colon| {
+        let (before, drive) = match line[..colon] {
+            [.., before, drive] => (Some(before), drive),
+            [drive] => (None, drive),
+            [] => return false,
+        };
+        let name = &line[colon + 2..];
+        drive.is_ascii_uppercase()
+            && before.is_none_or(|byte| byte == b' ' || byte == b'"' || byte == b'\'' || byte == b'(')
+            && name.first().is_some_and(u8::is_ascii_alphanumeric)
+    })
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -45,7 +45,7 @@ pub use trace::{AskedAt, Side, TracebackFrame};
 use trace::{TraceReader, engine_in};
 
 use super::grammar::{self, Sentence};
-use super::known::{ASYNCHRONOUS, Row, Values, row};
+use super::known::{ASYNCHRONOUS, Row, Value, Values, row};
 use super::message::{ANCHOR, Message, Process, Progress, Reader, broken_beginning, without_blanks};
 
 /// A longer line is read in pieces.
@@ -354,7 +354,10 @@ impl LogReader {
             let rank = of_line.rank;
             let hits = self.table.read(body, &of_line.key, rank, number, &mut self.found.engine);
             is_told = !hits.is_empty();
-            let (first, hits) = hits.into_iter().partition(|hit| hit.row.id == ASYNCHRONOUS);
+            let (first, mut hits): (Vec<Hit>, Vec<Hit>) = hits.into_iter().partition(|hit| hit.row.id == ASYNCHRONOUS);
+            for hit in hits.iter_mut().filter(|hit| hit.row.id == "nccl") {
+                hit.values.extend(device_of_nccl(&line).map(|gpu| ("gpu", Value::Number(gpu))));
+            }
             first_lines = first;
             self.tell_all(hits, rank, number, &of_line.key);
         }
@@ -669,6 +672,14 @@ impl LogReader {
             }
         }
     }
+}
+
+/// The GPU of a line of NCCL's, which stands before its text: `node7:3063028:3066152 [3] include/alloc.h:178 NCCL WARN`.
+fn device_of_nccl(line: &[u8]) -> Option<u64> {
+    let before = &line[..memmem::find(line, b" NCCL ")?];
+    let open = memchr::memrchr(b'[', before)?;
+    let close = open + memchr::memchr(b']', &before[open..])?;
+    std::str::from_utf8(&before[open + 1..close]).ok()?.parse().ok()
 }
 
 fn leading_number(text: &[u8]) -> Option<u32> {

@@ -102,6 +102,10 @@ fn token(text: &[u8]) -> Option<Token> {
 /// `[rank3]:`, `[default0]:`, `[1,3]<stderr>:`, `[3]:`, `[INFO]`, `[2024-05-01 12:00:00,123]`.
 fn bracketed(text: &[u8]) -> Option<Token> {
     let end = within(text, b']')?;
+    // A link is text: `[train.py](https://localhost:8080/#)`.
+    if text[end + 1..].starts_with(b"(http") {
+        return None;
+    }
     let inner = &text[1..end];
     let mut length = end + 1;
     if text[length..].starts_with(b"<stderr>") || text[length..].starts_with(b"<stdout>") {

@@ -9,7 +9,7 @@ pub enum Purpose {
     Gather,
     /// They load weights, or move a model to the GPU.
     Load,
-    /// They turn latents into pixels, with a VAE.
+    /// They turn latents into pixels or pixels into latents, with a VAE.
     Decode,
     /// They are an optimizer's step, not a forward or backward pass that it calls.
     Optimize,
@@ -67,6 +67,13 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "first_stage_model.decode",
             "decode_latents",
             "VAEDecode",
+            "vae.encode(",
+            "vae_encode",
+            "encode_first_stage",
+            "first_stage_model.encode",
+            "VAEEncode",
+            "/autoencoders/autoencoder_kl",
+            "\\autoencoders\\autoencoder_kl",
         ],
     ),
     (

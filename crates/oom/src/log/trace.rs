@@ -1,5 +1,7 @@
 //! Tracebacks of Python: the lines that asked for the memory, in the program and in a library.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 use rustc_hash::FxHashMap;
 
@@ -307,7 +309,10 @@ impl AskedAt {
 
     /// What the innermost line allocates, by its text; `None` where that does not tell.
     pub fn allocates(&self) -> Option<&'static str> {
-        [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| allocates(&frame.source))
+        [&self.innermost, &self.own].into_iter().flatten().find_map(|frame| {
+            let by_name = IN_32_BITS.contains(&frame.function.as_str());
+            allocates(if by_name { &frame.function } else { &frame.source })
+        })
     }
 }
 
@@ -574,6 +579,8 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
     let text = body.trim_ascii();
     let text = text.strip_suffix("│".as_bytes()).unwrap_or(text).trim_ascii();
     let text = text.strip_prefix(b"File ").unwrap_or(text);
+    let text = unlinked(text);
+    let text = &*text;
     let is_path = !broken.is_empty()
         || (matches!(text, [b'/' | b'~', ..] | [b'A'..=b'Z', b':', b'\\', ..]) || text.starts_with(CELL))
             && text.len() <= TEXT_BYTES;
@@ -604,6 +611,16 @@ fn header(body: &[u8], broken: &[u8]) -> Option<Header> {
             source: String::new(),
         })
     })
+}
+
+/// A header whose file is a link, as it is copied from Colab: `[/usr/lib/x.py](https://localhost:8080/#) in f(x)`.
+fn unlinked(text: &[u8]) -> Cow<'_, [u8]> {
+    let link = text.strip_prefix(b"[").and_then(|text| {
+        let end = memmem::find(text, b"](http")?;
+        let close = end + memchr::memchr(b')', &text[end..])?;
+        Some([&text[..end], &text[close + 1..]].concat())
+    });
+    link.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Whether a line is the end of a traceback: `KeyError: 'weight'`.
