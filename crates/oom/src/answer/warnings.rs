@@ -71,7 +71,7 @@ fn halved_batch(event: &Event) -> (Diagnosis, Vec<Step>) {
     let start = Step::new(
         "shrink",
         "start with the smaller batch, or smaller images",
-        "the rate of learning and other settings are then made for it from the beginning",
+        "the learning rate and other settings then fit it from the start",
     );
     (because(Cause::Warning, text), vec![start.with(format!("batch={to}"))])
 }
