@@ -84,7 +84,7 @@ mod tests {
     fn each_of_the_others_sends_what_this_rank_sends_itself_or_all() {
         assert_eq!(given(&[(0, b"a"), (1, b"b"), (2, b"c")]), Some(b"b".to_vec()), "an exchange of parts");
         assert_eq!(given(&[(0, b"a"), (2, b"a")]), Some(b"a".to_vec()), "a gathering");
-        assert_eq!(given(&[(0, b"a"), (2, b"c")]), None, "nobody knows the part of this rank");
+        assert_eq!(given(&[(0, b"a"), (2, b"c")]), None, "the part of this rank is unknown");
         assert_eq!(given(&[]), None);
     }
 }

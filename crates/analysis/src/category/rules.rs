@@ -193,7 +193,8 @@ pub const RULES: &[Rule] = &[
         Cache,
         "freed-like-cache",
         &[Untold],
-        "no backward pass: allocated before the recording, several of one size, and freed at a line that frees caches which the recording shows",
+        "no backward pass: allocated before the recording, several of one size, and freed at a line that also frees caches which the \
+         recording shows",
         |case| case.is_freed_like_caches(),
     ),
     rule(

@@ -83,15 +83,17 @@ fn by_rounds(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
     Some(rounds(outline, entries, (&begins, entries.len()), is_whole))
 }
 
-/// The iterations of the outermost loop whose body has several lines, by the lines: of what a line calls, each iteration may do
-/// something else.
+/// The iterations of the outermost loop whose body has several lines. Its lines alone repeat: the functions that they call may take other
+/// branches in each iteration.
 fn by_loop(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
+    /// Functions between the program's first line and the loop, launchers and servers among them.
+    const MOST_DEPTH: usize = 64;
     let rows = outline.parts.iter().filter(|part| part.kind != Kind::Build).flat_map(|part| part.entries.clone());
     let made = rows.filter(|&row| entries.actions()[row] == Action::ALLOC);
     let callers = |row: usize| outline.callers.get(entries.stacks()[row].index()).filter(|frames| !frames.is_empty());
     let mut made: Vec<(usize, &[FrameId])> = made.filter_map(|row| Some((row, callers(row)?.as_slice()))).collect();
-    loop {
-        // Where each line begins, without its repetitions, and how often it allocates; none is the line that calls, itself.
+    for _ in 0..MOST_DEPTH {
+        // Where each line begins, without its repetitions, and how often it allocates. Without a line: what the calling line allocates.
         let mut lines: Vec<(Option<FrameId>, usize, usize)> = Vec::new();
         for &(row, frames) in &made {
             let line = frames.first().copied();
@@ -114,6 +116,7 @@ fn by_loop(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
             *frames = &frames[1..];
         }
     }
+    None
 }
 
 /// From one begin to the next, and whether each is whole. What comes after the last round is no round if it never calls up to `until`,

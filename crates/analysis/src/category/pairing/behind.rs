@@ -268,10 +268,11 @@ fn like_matrix(
 /// Blocks of a size that lie apart from those of other sizes.
 struct Apart {
     rows: Vec<usize>,
-    /// Some follow the others in one segment, more than a layer has: where the last matrix left room.
+    /// Some fill what the last of the others left of its segment.
     follow_layers: bool,
 }
 
+/// Those in segments without any of `others`, and those that follow the last of these in a longer run than a layer has.
 fn apart(size_bytes: u64, others: &[Group<'_>], held: &[Held], regions: &[Region], most_in_layer: usize) -> Apart {
     let mut apart = Apart { rows: Vec::new(), follow_layers: false };
     for region in regions {

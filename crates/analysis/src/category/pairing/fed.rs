@@ -1,5 +1,7 @@
 //! What the program feeds to modules: batches that come and go.
 
+use std::collections::BTreeMap;
+
 use highwater_snapshot::StackId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,8 +28,8 @@ pub(super) struct Fed {
     once: FxHashSet<(StackId, u64)>,
     /// The sizes of what modules make and the program holds beyond the backward pass: the model's outputs.
     outputs: FxHashSet<u64>,
-    /// First and last entry of each, and its bytes.
-    held: Vec<(u32, u32, u64)>,
+    /// By the binary logarithm of their bytes, where each is allocated, with the latest free of all up to it.
+    held: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Fed {
@@ -55,7 +57,7 @@ impl Fed {
                 _ => {}
             }
         }
-        let mut held = Vec::new();
+        let mut held: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for lifetime in program {
             let size = lifetime.requested_bytes;
             let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
@@ -69,7 +71,8 @@ impl Fed {
             let meets_pass = course.pass_after(alloc).is_some_and(|pass| pass.end <= freed);
             if (!is_amid || meets_layers) && meets_pass && course.pass_at(freed).is_none() {
                 *counts.entry((lifetime.stack, size)).or_default() += 1;
-                held.push((alloc, freed, size));
+                let of_size = held.entry(size.ilog2()).or_default();
+                of_size.push((alloc, of_size.last().map_or(freed, |last| freed.max(last.1))));
             }
         }
         let fed = |least: usize| counts.iter().filter(move |(_, freed)| **freed >= least).map(|(&of, _)| of);
@@ -84,10 +87,13 @@ impl Fed {
 
     /// Whether a block may be computed from an input: one is there that is as large or not much smaller.
     pub(super) fn may_be_source(&self, alloc: u32, size_bytes: u64) -> bool {
-        /// The other way round, pixels of a byte become numbers of eight.
-        const MOST_TIMES: u64 = 8;
-        let before = &self.held[..self.held.partition_point(|held| held.0 < alloc)];
-        before.iter().any(|&(_, freed, bytes)| alloc < freed && bytes.saturating_mul(MOST_TIMES) >= size_bytes)
+        /// Eight times: a pixel of a byte becomes a number of eight.
+        const MOST_DOUBLINGS: u32 = 3;
+        let least = size_bytes.max(1).ilog2().saturating_sub(MOST_DOUBLINGS);
+        self.held.range(least..).any(|(_, held)| {
+            let before = held.partition_point(|held| held.0 < alloc);
+            before.checked_sub(1).is_some_and(|last| held[last].1 > alloc)
+        })
     }
 
     /// Whether the model's outputs have a size.
