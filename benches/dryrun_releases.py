@@ -2,9 +2,9 @@
 """Runs the same programs, dry, over releases of PyTorch, one after the other, and compares each with torch 2.11, which a GPU has measured.
 
 Standard library only. Installs a release with pip, without NVIDIA's libraries, into `--folder` (2 GB), runs
-testdata/recipes/release_programs.py, and deletes it again; a release whose wheel cannot be had is skipped with a sentence. A release takes five minutes. `--python` names an
-interpreter for which each has a wheel. Answers are kept in `--answers`: what is there is not run again. `--write` puts all of them into
-docs/dryrun-accuracy.md.
+testdata/recipes/release_programs.py, and deletes it again, in five minutes; a release whose wheel cannot be had is skipped with a sentence.
+`--python` names an interpreter for which each has a wheel. Answers are kept in `--answers`: what is there is not run again. `--write` puts all
+of them into docs/dryrun-accuracy.md.
 
 A release is right if each program runs, if its own recording replays under its rules entry by entry, and if the peaks are those of torch
 2.11. If they are not, the recording of 2.11 replayed under the release's rules must have them, or `REASONS` say why they differ. The exit

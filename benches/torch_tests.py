@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from measured_programs import ROOT
+
 RECIPE = ROOT / "testdata/recipes/torch_tests.py"
 LISTS = ROOT / "testdata/torch_tests"
 WHY = {
