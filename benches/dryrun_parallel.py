@@ -42,11 +42,11 @@ def main():
 
 
 def compare(given, name, ranks):
-    peaks, late = dry_run(given, name, len(ranks))
+    peaks, *others = dry_run(given, name, len(ranks))
     all_right = True
     for rank, measured in sorted(ranks.items()):
         difference = relative(peaks.get(rank), measured)
-        said = "" if within(difference) else outside(measured, peaks.get(rank), late.get(rank))
+        said = "" if within(difference) else outside(measured, peaks.get(rank), *(other[rank] for other in others if rank in other))
         all_right &= said != "WRONG"
         row = " | ".join(f"{difference[measure]:+.3%}" if difference else "no run" for measure in BOUNDS)
         print(f"| {name} | {rank} | {row} | {said} |", flush=True)
@@ -54,16 +54,16 @@ def compare(given, name, ranks):
 
 
 def dry_run(given, name, ranks):
-    """The peaks of each rank, and those of the run in which streams finish late, if there was one."""
+    """The peaks of each rank, and those of the runs in which streams finish late, if there were any."""
     with tempfile.TemporaryDirectory() as folder:
         command = [given.highwater, "dryrun", "--gpu", given.gpu, "--ranks", str(ranks)]
         command += ["--format", "json", "--python", given.python, given.program, folder, name]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         print(f"{name}: {ran.stderr[-2000:]}", file=sys.stderr)
-        return {}, {}
+        return [{}]
     answer = json.loads(ran.stdout)
-    return of_ranks(answer["processes"]), of_ranks(answer.get("late", []))
+    return [of_ranks(answer.get(key, [])) for key in ("processes", "late", "late_after_first_step")]
 
 
 def of_ranks(processes):

@@ -82,7 +82,8 @@ def all_peaks(answer, measure):
     main = answer["processes"][0]
     most = max(main["devices"], key=lambda device: device["peak_reserved_bytes"])
     peaks = [most[f"peak_{measure}_bytes"]]
-    for other in (answer.get("late") or [])[:1] + (answer.get("few") or [])[:1]:
+    others = [other for key in ("late", "late_after_first_step", "few") for other in (answer.get(key) or [])[:1]]
+    for other in others:
         peaks += [device[f"peak_{measure}_bytes"] for device in other["devices"] if device["device"] == most["device"]]
     return peaks + list((answer.get("addresses") or {}).get(f"{measure}_bytes", []))
 

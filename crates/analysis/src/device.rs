@@ -160,8 +160,15 @@ impl<'a> DeviceAnalysis<'a> {
         let Reconstruction { device, entries, ref recorded, ref timeline, by, ref lifetimes, .. } = *reconstruction;
         let scopes = scopes(snapshot, device, entries);
         let outline = Outline::new(snapshot, entries, stacks.sites, stacks.origins);
-        let mut iterations =
-            iterations(snapshot, entries, timeline, &scopes, (&outline, stacks.phases), recorded.from_start, by);
+        let mut iterations = iterations(
+            snapshot,
+            (entries, lifetimes),
+            timeline,
+            &scopes,
+            (&outline, stacks.phases),
+            recorded.from_start,
+            by,
+        );
         let called_again = outline.called_again(snapshot).map(number).collect();
         let categories = Categories::new(
             snapshot,

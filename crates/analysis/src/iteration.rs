@@ -141,7 +141,7 @@ impl Iterations {
 /// Finds the iterations.
 pub(crate) fn iterations(
     snapshot: &Snapshot,
-    entries: &EntryTable,
+    (entries, lifetimes): (&EntryTable, &Lifetimes),
     timeline: &Timeline<'_>,
     scopes: &[Scope],
     (outline, stacks): (&Outline, &StackPhases),
@@ -149,7 +149,7 @@ pub(crate) fn iterations(
     by: Total,
 ) -> Iterations {
     let optimizer = OptimizerScopes::new(snapshot, entries, scopes, outline);
-    let (source, mut ranges, rollout) = found(snapshot, entries, scopes, outline, &optimizer, from_start);
+    let (source, mut ranges, rollout) = found(snapshot, (entries, lifetimes), scopes, outline, &optimizer, from_start);
     // Of stacks without their outer frames, layers repeat like iterations.
     if source == IterationSource::Repetition && stacks.are_mostly_unknown() {
         ranges.clear();
@@ -201,7 +201,7 @@ type Ranges = Vec<(Range<usize>, bool)>;
 /// layers or of parameters, and no iteration.
 fn found(
     snapshot: &Snapshot,
-    entries: &EntryTable,
+    (entries, lifetimes): (&EntryTable, &Lifetimes),
     scopes: &[Scope],
     outline: &Outline,
     optimizer: &OptimizerScopes<'_>,
@@ -212,8 +212,10 @@ fn found(
         return (IterationSource::Marks, marked, None);
     }
     for ends in [optimizer.ends(entries, outline), step_ends(outline, entries)] {
-        let collected =
-            || Rollouts::new(outline, entries, &ends).or_else(|| Rollouts::generating(outline, entries, &ends));
+        let collected = || {
+            Rollouts::new(outline, (entries, lifetimes), &ends)
+                .or_else(|| Rollouts::generating(outline, entries, &ends))
+        };
         let anew = || Some((IterationSource::Anew, Rollouts::built_anew(outline, entries, &ends)?));
         let found = collected().map(|rollouts| (IterationSource::Rollouts, rollouts)).or_else(anew);
         if let Some((source, rollouts)) = found {

@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use highwater_snapshot::{Action, EntryTable};
+use highwater_snapshot::{Action, EntryId, EntryTable};
 
+use crate::lifetime::Lifetimes;
 use crate::outline::{Kind, Outline, Part};
 
 /// The steps of one rollout, as positions among the ends of all steps.
@@ -48,7 +49,11 @@ impl Stretch {
 
 impl Rollouts {
     /// Those of a recording with steps that end at these entries; `None` where the steps themselves are iterations.
-    pub(crate) fn new(outline: &Outline, entries: &EntryTable, step_ends: &[usize]) -> Option<Self> {
+    pub(crate) fn new(
+        outline: &Outline,
+        (entries, lifetimes): (&EntryTable, &Lifetimes),
+        step_ends: &[usize],
+    ) -> Option<Self> {
         let calls = calls(outline, entries, step_ends);
         // A step feeds its parts to one model or several, the largest to the first. Of several sizes, such as that of a last part, the
         // usual one.
@@ -74,10 +79,55 @@ impl Rollouts {
         if steps < 2 || first >= steps || !is_even || !is_learnt || is_differentiated(outline, entries, &stretch) {
             return None;
         }
+        let begin = |at: usize| at.checked_sub(1).map_or(0, |before| step_ends[before]);
+        let is_kept = |&start: &usize| {
+            let first = begin(start)..step_ends[start];
+            is_kept(outline, lifetimes, &first, step_ends[start + steps - 1], (bytes, calls))
+        };
+        if !starts.iter().filter(|&start| start + steps <= stretches.len()).all(is_kept) {
+            return None;
+        }
         let before = starts.iter().filter_map(|start| start.checked_sub(1));
         let whole = (stretches.len() - last == steps).then_some(stretches.len() - 1);
         Some(Self { last_steps: before.chain(whole).collect(), steps, collected_bytes })
     }
+}
+
+/// Whether what a rollout collects is there until its last step: blocks that the program makes while it collects, or a buffer from before with a
+/// part for each call. Samples that a training draws now and then are not.
+fn is_kept(
+    outline: &Outline,
+    lifetimes: &Lifetimes,
+    first: &Range<usize>,
+    end: usize,
+    (bytes, calls): (u64, u64),
+) -> bool {
+    /// What is fed in 32 or 64 bits may be kept in bytes.
+    const WIDTHS: [u64; 4] = [1, 2, 4, 8];
+    let mut made = 0_u64;
+    for lifetime in
+        lifetimes.rows.iter().filter(|lifetime| lifetime.free_requested().is_none_or(|id| id.index() >= end))
+    {
+        let alloc = lifetime.alloc().map(EntryId::index);
+        match alloc.filter(|&alloc| alloc >= first.start) {
+            Some(alloc) if alloc < first.end => {
+                let at = outline.parts.partition_point(|part| part.entries.end <= alloc);
+                let is_program = outline.parts.get(at).is_some_and(|part| part.kind == Kind::Program);
+                made = made.saturating_add(if is_program { lifetime.requested_bytes } else { 0 });
+            }
+            Some(_) => {}
+            None => {
+                let whole = |calls: u64| bytes.saturating_mul(calls);
+                let is_buffer = |width| {
+                    (calls - 1..=calls + 1).any(|calls| lifetime.requested_bytes.saturating_mul(width) == whole(calls))
+                };
+                if WIDTHS.into_iter().any(is_buffer) {
+                    return true;
+                }
+            }
+        }
+    }
+    made >= bytes.saturating_mul(calls - 1) / WIDTHS[3]
 }
 
 /// A rollout calls its model at least so often.

@@ -51,6 +51,10 @@ pub struct DryrunView<'a> {
     /// or was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<Vec<AgainView<'a>>>,
+    /// The processes of a third run, in which streams finish at once until an optimizer has stepped, and then as late as they
+    /// can: in the first step a real host is often slower than the GPU. Absent like `late`, and if no optimizer stepped twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_after_first_step: Option<Vec<AgainView<'a>>>,
     /// The processes of a run in which few elements of unknown masks are set, experts are chosen unevenly and scaled
     /// gradients always overflow; absent if the sizes of nothing were assumed, or if assumptions were given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,6 +198,8 @@ pub struct Runs<'a> {
     pub otherwise: Option<OtherwiseView<'a>>,
     /// A second run, in which streams finish late.
     pub late: Option<&'a Outcome>,
+    /// A third one, in which they finish late after the first step of an optimizer.
+    pub late_after_first_step: Option<&'a Outcome>,
     /// Another one, in which few elements of masks are set.
     pub few: Option<&'a Outcome>,
     /// The kinds of imagined ranks, with the process of one of each.
@@ -210,7 +216,7 @@ impl<'a> DryrunView<'a> {
         simulate: Option<&'a SimulateView<'a>>,
         explain: Option<&'a ExplainView<'a>>,
     ) -> Self {
-        let Runs { first: outcome, main, otherwise, late, few, kinds } = runs;
+        let Runs { first: outcome, main, otherwise, late, late_after_first_step, few, kinds } = runs;
         let most = main.devices.iter().max_by_key(|peaks| peaks.peak_reserved_bytes);
         let cause = cause::of(outcome);
         Self {
@@ -234,6 +240,7 @@ impl<'a> DryrunView<'a> {
             addresses: most.zip(simulate).and_then(|(peaks, simulate)| AddressesView::new(peaks, simulate)),
             otherwise,
             late: late.map(again),
+            late_after_first_step: late_after_first_step.map(again),
             few: few.map(again),
             kinds: kinds.map(|kinds| kinds.iter().map(KindView::new).collect()),
             guessed_sizes: &outcome.unanswered.guessed,

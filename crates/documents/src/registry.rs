@@ -190,8 +190,8 @@ pub const CHANGES: &[Change] = &[
         NEXT,
         "highwater-dryrun",
         1,
-        "`explain`, `otherwise`, `late`, `few`, and of a process `timing_decides`, `could_differ`, `last_read`, `without_gpu` and \
-         `convolutions_estimated` are new.",
+        "`explain`, `otherwise`, `late`, `late_after_first_step`, `few`, and of a process `timing_decides`, `could_differ`, \
+         `last_read`, `without_gpu` and `convolutions_estimated` are new.",
     ),
     change(
         NEXT,

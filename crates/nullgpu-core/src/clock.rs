@@ -131,6 +131,8 @@ impl Clock {
 static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
 /// Whether something was done at once which on a card may be done later, and the program can tell.
 static TIMING_DECIDES: AtomicBool = AtomicBool::new(false);
+/// Whether an optimizer has stepped.
+static HAS_STEPPED: AtomicBool = AtomicBool::new(false);
 
 fn clock() -> MutexGuard<'static, Option<Clock>> {
     CLOCK.lock().unwrap_or_else(PoisonError::into_inner)
@@ -147,14 +149,34 @@ pub extern "C" fn highwater_nullgpu_timing_decides() -> i32 {
     i32::from(TIMING_DECIDES.load(Ordering::Relaxed))
 }
 
+/// An optimizer has stepped.
+#[unsafe(no_mangle)]
+#[expect(unsafe_code, reason = "found by its name")]
+pub extern "C" fn highwater_nullgpu_has_stepped() {
+    HAS_STEPPED.store(true, Ordering::Relaxed);
+}
+
+/// When work is done that begins now.
+fn timing() -> Timing {
+    match settings::get().timing {
+        Timing::LateAfterFirstStep if HAS_STEPPED.load(Ordering::Relaxed) => Timing::Late,
+        Timing::LateAfterFirstStep => Timing::AtOnce,
+        timing => timing,
+    }
+}
+
 /// The default stream is each device's own.
 fn key(stream: u64) -> u64 {
     if stream == 0 { u64::try_from(devices::current_ordinal()).unwrap_or(0) } else { stream }
 }
 
 fn start(stream: u64, duration: Time) {
-    // As late as possible: whoever does not wait finds nothing done. Where all is done at once, this tells who did not wait.
-    let duration = if settings::get().timing == Timing::Card { duration.max(SHORTEST) } else { 1_000_000_000 };
+    let duration = match settings::get().timing {
+        Timing::Card => duration.max(SHORTEST),
+        Timing::LateAfterFirstStep if timing() == Timing::AtOnce => 0,
+        // As late as possible: whoever does not wait finds nothing done. Where all is done at once, this tells who did not wait.
+        _ => 1_000_000_000,
+    };
     with(|clock| clock.launch(key(stream), duration));
 }
 
@@ -218,7 +240,7 @@ fn query(time: impl FnOnce(&Clock) -> Time) -> Status {
     if done {
         return SUCCESS;
     }
-    if settings::get().timing != Timing::AtOnce {
+    if timing() != Timing::AtOnce {
         return NOT_READY;
     }
     if !TIMING_DECIDES.load(Ordering::Relaxed) && caller::is_allocator() {
@@ -229,12 +251,12 @@ fn query(time: impl FnOnce(&Clock) -> Time) -> Status {
 
 /// The host has waited for the card: meanwhile PyTorch's watchdog has looked.
 fn has_waited() {
-    match settings::get().timing {
+    match timing() {
         Timing::AtOnce if watchdog::has_time(|_| true) => TIMING_DECIDES.store(true, Ordering::Relaxed),
         Timing::Card => {
             watchdog::has_time(|event| with(|clock| Clock::look_after(clock.event_done(event)) <= clock.host));
         }
-        Timing::AtOnce | Timing::Late => {}
+        Timing::AtOnce | Timing::Late | Timing::LateAfterFirstStep => {}
     }
 }
 
@@ -256,7 +278,7 @@ answers! {
 
     fn cudaEventQuery(event: u64) -> Status {
         if watchdog::watches(event) {
-            let timing = settings::get().timing;
+            let timing = timing();
             if timing != Timing::AtOnce && !with(|clock| clock.is_seen(clock.event_done(event), timing)) {
                 return NOT_READY;
             }

@@ -52,7 +52,7 @@ mod streams;
 mod virtual_memory;
 mod watchdog;
 
-pub use clock::highwater_nullgpu_timing_decides;
+pub use clock::{highwater_nullgpu_has_stepped, highwater_nullgpu_timing_decides};
 pub use copies::{highwater_nullgpu_known, highwater_nullgpu_note};
 pub use crashes::highwater_nullgpu_when_crashed;
 pub use cudnn::highwater_nullgpu_convolutions_estimated;

@@ -11,7 +11,7 @@
 //! | `HIGHWATER_NULLGPU_NCCL` | the NCCL version as a number: 22809 is 2.28.9 | 22809 |
 //! | `HIGHWATER_NULLGPU_PARENT` | the process whose own children end when it does (`parent`) | they go on |
 //! | `HIGHWATER_NULLGPU_RANKS` | the directory where ranks meet | communicators are alone, and as if all of their ranks were alike |
-//! | `HIGHWATER_NULLGPU_TIMING` | when work is done: `card`, `at-once`, or `late`, when somebody waits for it | `at-once` |
+//! | `HIGHWATER_NULLGPU_TIMING` | when work is done: `card`, `at-once`, `late`, when somebody waits for it, or `late-after-first-step` | `at-once` |
 //! | `HIGHWATER_NULLGPU_TRACE` | a file to which every process adds a line of JSON when it ends | nothing is written |
 
 use std::path::PathBuf;
@@ -47,6 +47,8 @@ pub(crate) enum Timing {
     Card,
     /// When somebody waits for it.
     Late,
+    /// At once until an optimizer has stepped, then late: in its first step a host loads kernels, and the card is done before it.
+    LateAfterFirstStep,
 }
 
 /// A kind of card, as programs see it.
@@ -129,6 +131,7 @@ pub(crate) fn get() -> &'static Settings {
         timing: match text("TIMING").as_deref() {
             Some("card") => Timing::Card,
             Some("late") => Timing::Late,
+            Some("late-after-first-step") => Timing::LateAfterFirstStep,
             _ => Timing::AtOnce,
         },
         ranks: text("RANKS").filter(|path| !path.is_empty()).map(PathBuf::from),

@@ -65,6 +65,8 @@ pub enum Timing {
     Card,
     /// When the program waits for it.
     Late,
+    /// As soon as it is asked for until an optimizer has stepped, then when the program waits for it.
+    LateAfterFirstStep,
 }
 
 impl Timing {
@@ -74,6 +76,7 @@ impl Timing {
             Timing::Card => "card",
             Timing::AtOnce => "at-once",
             Timing::Late => "late",
+            Timing::LateAfterFirstStep => "late-after-first-step",
         }
     }
 }

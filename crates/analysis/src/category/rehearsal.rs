@@ -129,14 +129,22 @@ pub(super) fn rehearse(
         orders.iter().take(tried).map(|order| (stage.begun(&order.moved).0, order)).collect();
     ranked.sort_by_key(|row| Reverse(row.0));
     let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
-    let runs = ranked.iter().take(MOST).flat_map(|(_, order)| moments.map(|moment| (*order, moment)));
+    let ranked_orders = ranked.iter().take(MOST).map(|(_, order)| *order);
+    let by_contents: Vec<(&Order, Vec<ScriptedRange>)> =
+        ranked_orders.clone().map(|order| (order, stage.script_by_contents(&order.moved))).collect();
+    let by_age = stage.scripts.iter().map(|script| ranked_orders.clone().map(move |order| (order, script)).collect());
+    let by_contents = std::iter::once(by_contents.iter().map(|(order, script)| (*order, script)).collect());
+    let scripts: Vec<Vec<(&Order, &Vec<ScriptedRange>)>> = by_age.chain(by_contents).collect();
     let mut left = MAX_EVENTS / play.events.len().max(1);
     let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
     // By pool, the other rehearsals: the bytes that lie so, and their roles.
     let mut others: [Vec<(u64, FxHashMap<usize, Role>)>; 2] = Default::default();
     let is_like = |(pool, best): (usize, &(u64, _))| best.0 > stage.bytes[pool] / 100 * MIN_PERCENT;
-    for script in &stage.scripts {
-        for (order, moment) in runs.clone().take(left) {
+    for scripts in &scripts {
+        for (&(order, script), moment) in scripts.iter().flat_map(|run| moments.map(|moment| (run, moment))) {
+            if left == 0 {
+                break;
+            }
             left -= 1;
             let acted = stage.act(order, script, Some((play, moment)));
             for (is_large, best) in best.iter_mut().enumerate() {
@@ -284,6 +292,44 @@ impl<'a> Stage<'a> {
             role,
         });
         acted.collect()
+    }
+
+    /// The oldest first, but for those whose contents tell better: the driver also gives addresses that the host has left in the meantime, such
+    /// as those of parameters that were moved to the device. The n-th segment of its bytes that the parameters fill is the oldest that
+    /// begins with these blocks.
+    fn script_by_contents(&self, moved: &[u64]) -> Vec<ScriptedRange> {
+        let acted = self.act(&Order { parameters: Vec::new(), moved: moved.to_vec() }, &self.scripts[0], None);
+        let mut filled: FxHashMap<u64, Vec<(u64, u64)>> = FxHashMap::default();
+        for block in acted.iter().filter(|block| self.sizes.contains(&block.size_bytes)) {
+            if let Some((start, _)) = segment_of(&self.segments, block.address) {
+                filled.entry(start).or_default().push((block.address - start, block.size_bytes));
+            }
+        }
+        let mut recorded: FxHashMap<u64, &Lain> = FxHashMap::default();
+        for (lain, alike) in &self.lain {
+            let starts = alike.iter().filter_map(|blocks| segment_of(&self.segments, self.addresses[blocks[0]]));
+            recorded.extend(starts.map(|(start, _)| (start, lain)));
+        }
+        // By bytes, those that are left, the oldest first.
+        let mut left: FxHashMap<u64, Vec<u64>> = FxHashMap::default();
+        for range in &self.scripts[0] {
+            left.entry(range.bytes).or_default().push(range.address);
+        }
+        let mut script = Vec::with_capacity(self.scripts[0].len());
+        for range in &self.scripts[0] {
+            let Some(left) = left.get_mut(&range.bytes).filter(|left| !left.is_empty()) else { continue };
+            let blocks = filled.get_mut(&range.address).map(|blocks| {
+                blocks.sort_unstable();
+                blocks.as_slice()
+            });
+            let is_like = |address: &u64| {
+                let blocks = blocks.unwrap_or_default();
+                blocks.is_empty() || recorded.get(address).is_some_and(|lain| lain.1.starts_with(blocks))
+            };
+            let address = left.remove(left.iter().position(is_like).unwrap_or(0));
+            script.push(ScriptedRange { bytes: range.bytes, address });
+        }
+        script
     }
 
     /// Of the segments that begin with the blocks that they have when the parameters have been allocated: the bytes of these blocks, and

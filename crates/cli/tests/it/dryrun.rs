@@ -487,6 +487,29 @@ for _ in range(4):
     let (_, answer, err) = with_torch(script, &["--timing", "at-once"]);
     assert!(answer["late"].is_null() && !err.contains("once more"), "{err}");
 
+    // In a real first step the host loads kernels, and the GPU is done before it: the block that fits is taken. Later it is not.
+    let script = "
+import torch
+weight = torch.nn.Parameter(torch.ones(1, device='cuda'))
+optimizer, side = torch.optim.SGD([weight]), torch.cuda.Stream()
+for step in range(2):
+    for _ in range(4):
+        held = torch.empty((16 << step) << 20, dtype=torch.uint8, device='cuda')
+        with torch.cuda.stream(side): held.add_(1)
+        held.record_stream(side)
+        del held
+    optimizer.step()
+";
+    let (status, answer, err) = with_torch(script, &[]);
+    assert_eq!(status, 0, "{err}");
+    let peak = |of: &str| answer[of][0]["devices"][0]["peak_reserved_bytes"].as_u64().unwrap() >> 20;
+    assert_eq!(["processes", "late", "late_after_first_step"].map(peak), [50, 194, 146]);
+    let (_, answer, _) = with_torch(script, &["--timing", "late-after-first-step"]);
+    assert_eq!(
+        (answer["processes"][0]["devices"][0]["peak_reserved_bytes"].as_u64(), &answer["late"]),
+        (Some(146 << 20), &Value::Null)
+    );
+
     // Pinned memory that a copy still reads is the host's.
     let script = "
 import torch

@@ -149,6 +149,7 @@ fn dryrun() -> Value {
         main: &outcome.processes[0],
         otherwise: Some(OtherwiseView { error: "NameError: name 'loss' is not defined", assumed: "fraction=0.001" }),
         late: Some(&outcome),
+        late_after_first_step: Some(&outcome),
         few: Some(&outcome),
         kinds: Some(&kinds),
     };

@@ -38,6 +38,7 @@ def library() -> ctypes.CDLL:
         ("host_waits", None, [text, size, ctypes.c_int64, ctypes.c_int32]),
         ("is_rank", None, [ctypes.c_int32, ctypes.c_int32]),
         ("timing_decides", ctypes.c_int, []),
+        ("has_stepped", None, []),
         ("convolutions_estimated", ctypes.c_int, []),
         ("read_python", None, [ctypes.c_int]),
         ("driver", ctypes.c_char_p, []),

@@ -107,6 +107,7 @@ class _Run:
         count = self._steps.get(optimizer, 0) + 1
         self._steps[optimizer] = count
         self._done_steps = max(self._done_steps, count)
+        core.library().highwater_nullgpu_has_stepped()
         if self._values:
             self._values.modules.steps = self._done_steps
         if self._wanted.steps is not None and count >= self._wanted.steps:

@@ -88,7 +88,13 @@ impl Pairing {
         }
         // What is kept once may be an output.
         kept_at.retain(|_, count| *count > 1);
-        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || kept_at.len() > MAX_PLACES;
+        // Calls of several kinds, such as of a prompt and of a token, keep the cache at different lines; a graph is of one call.
+        let mut places_of_call: FxHashMap<u32, FxHashSet<StackId>> = FxHashMap::default();
+        for &(row, place) in kept_rows.iter().filter(|(_, place)| kept_at.contains_key(place)) {
+            places_of_call.entry(end_of(row)).or_default().insert(place);
+        }
+        let has_many_places = places_of_call.values().any(|places| places.len() > MAX_PLACES);
+        self.keeps_graph = kept * 100 > made * GRAPH_PERCENT || has_many_places;
         let is_workspace = |row: &usize| {
             let lifetime = &known.lifetimes.rows[*row];
             WORKSPACES.contains(&lifetime.requested_bytes) && known.is_kept(lifetime, false)

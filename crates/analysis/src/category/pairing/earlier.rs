@@ -14,6 +14,9 @@ use crate::category::rows;
 use crate::category::runs::Longest;
 use crate::lifetime::Lifetime;
 
+/// A rehearsal that explains no more than this part of the blocks of parameters' sizes explains the small ones alone.
+const LIKE_PART: u64 = 4;
+
 /// Of the bytes of the last copy of the parameters, those that lie behind the others: buffers are moved and copied in another order.
 const MIN_COPIED_PERCENT: usize = 60;
 
@@ -151,12 +154,16 @@ impl Pairing {
                 };
                 let others = [least, all].into_iter().filter(|&other| other != states);
                 let mut tried: Vec<_> = std::iter::once(states).chain(others).map(of).collect();
-                // Where no rehearsal is like it: parameters that lie in order, and no copy of them behind, leave state alone.
+                let trained = held.iter().map(|block| block.size_bytes).filter(|&size| gradients(size) > 0);
+                let trained_bytes = trained.fold(0, u64::saturating_add);
+                let is_like = |rehearsed: &Rehearsed| rehearsed.bytes > trained_bytes / LIKE_PART;
+                // Where no rehearsal is like it, or in small blocks alone: parameters that lie in order, and no copy of them behind, leave
+                // state alone.
                 let lie_so = |states: usize| {
                     let begun = tried.iter().find(|tried| tried.0 == states).map_or(0, |tried| tried.2.begun_percent);
                     are_copied(by_count + 1 - states, begun)
                 };
-                let is_state_alone = tried.iter().all(|tried| tried.2.bytes == 0) && lie_so(all) && !lie_so(least);
+                let is_state_alone = !tried.iter().any(|tried| is_like(&tried.2)) && lie_so(all) && !lie_so(least);
                 let best = (1..tried.len()).fold(0, |best, next| {
                     let is_better =
                         if is_state_alone { tried[next].0 == all } else { tried[next].2.bytes > tried[best].2.bytes };

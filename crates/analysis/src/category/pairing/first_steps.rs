@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::orders::each_once;
-use super::{Known, alloc};
+use super::{Known, NUMBER, alloc};
 use crate::category::ages::ages;
 use crate::category::before::{Held, as_moved, by_age};
 use crate::category::course::is_backward;
@@ -47,7 +47,7 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         let orders = self.orders_of(parameters, modules, &lead);
         let mut rehearsed = Rehearsed::default();
         for begin in [0, self.course.steps.first().map_or(0, |step| step.end)] {
-            let mut play = self.play(begin, kept, held);
+            let mut play = self.play(begin, kept, held, parameters);
             if play.events.is_empty() {
                 continue;
             }
@@ -69,8 +69,8 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
     }
 
     /// The recorded requests from an entry to the end of the last of the optimizers' first steps.
-    fn play(&self, begin: u32, kept: &Kept, held: &[Held]) -> Play {
-        let steps = self.first_steps(begin);
+    fn play(&self, begin: u32, kept: &Kept, held: &[Held], parameters: &FxHashMap<u64, usize>) -> Play {
+        let steps = self.first_steps(begin, parameters);
         let passes = || self.course.passes.iter().filter(|pass| pass.start >= begin);
         let steps = if steps.is_empty() {
             let untold =
@@ -128,8 +128,8 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
         workspaces.zip(module.into_iter().chain(pass)).map(of).collect::<Vec<_>>().into_iter()
     }
 
-    /// The first step of each optimizer from an entry on, by the lines that make its intermediates.
-    fn first_steps(&self, begin: u32) -> Vec<Step> {
+    /// The first step of each optimizer from an entry on, by the lines that make its intermediates. What clips gradients makes a number for each.
+    fn first_steps(&self, begin: u32, parameters: &FxHashMap<u64, usize>) -> Vec<Step> {
         /// Steps among which each optimizer has one.
         const MOST: usize = 16;
         let later = self.course.steps.iter().filter(|step| step.start >= begin).nth(MOST);
@@ -153,22 +153,23 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
                 of.1.push((lifetime.requested_bytes, entry));
             }
         }
+        let is_of_parameter =
+            |size: u64| parameters.contains_key(&size) || size > NUMBER && self.gradients_made(size) > 0;
         let mut steps: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
         for (start, made) in of_place.into_values() {
             let sizes: Vec<u64> = made.iter().map(|row| row.0).collect();
             let once = each_once(sizes, |size| self.gradients_made(*size));
             // Of several blocks for each parameter, the first.
             let mut next = 0;
-            let parameters = made.iter().filter(|row| {
+            let for_each = made.iter().filter(|row| {
                 let is_next = once.get(next) == Some(&row.0);
                 next += usize::from(is_next);
                 is_next
             });
-            let parameters: Vec<(u64, u32)> =
-                parameters.copied().filter(|row| self.gradients_made(row.0) > 0).collect();
+            let for_each: Vec<(u64, u32)> = for_each.copied().filter(|row| is_of_parameter(row.0)).collect();
             let of = steps.entry(start).or_default();
-            if parameters.len() > of.len() {
-                *of = parameters;
+            if for_each.len() > of.len() {
+                *of = for_each;
             }
         }
         let step = |(start, parameters)| Step {

@@ -33,6 +33,17 @@ pub(super) fn late(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> 
     run(first, outcome, cache, why, Watch { timing: Timing::Late, ..first.watch.clone() })
 }
 
+/// Runs it once more, with streams that finish at once in the first step: a real host then loads kernels, and the card is done
+/// before it. So the first step takes fewer segments than if streams finish late, and the later ones need others. `None` if no
+/// optimizer stepped twice.
+pub(super) fn late_after_first_step(first: &Run<'_>, outcome: &Outcome, cache: Option<&Path>) -> Option<Outcome> {
+    if !outcome.processes.iter().any(|process| process.steps > 1) {
+        return None;
+    }
+    let why = "running once more, with streams that finish late after the first step";
+    run(first, outcome, cache, why, Watch { timing: Timing::LateAfterFirstStep, ..first.watch.clone() })
+}
+
 /// A run that got to its end where the first one failed.
 pub(super) struct Otherwise {
     pub(super) outcome: Outcome,

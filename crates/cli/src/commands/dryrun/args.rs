@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Assumption about values that are only known on a GPU, such as `nonzero=0.5`, or about one line, `train.py:12=true`; may be repeated
     #[arg(long, value_name = "WHAT=HOW", value_parser = parse_assumption)]
     pub(super) assume: Vec<(String, String)>,
-    /// When streams finish their work: `at-once`, about when a GPU would (`gpu`), or only when the script waits (`late`)
-    /// [default: `at-once`, and a second run with `late` if the peak depends on it]
+    /// When streams finish their work: `at-once`, about when a GPU would (`gpu`), only when the script waits (`late`), or
+    /// `at-once` in the first step and `late` in the others [default: `at-once`, and further runs if the peak depends on it]
     #[arg(long, value_enum, value_name = "WHEN")]
     timing: Option<When>,
     /// Redirect the script's writes to a temporary folder, and delete it at the end
@@ -97,6 +97,7 @@ enum When {
     AtOnce,
     Gpu,
     Late,
+    LateAfterFirstStep,
 }
 
 /// More ranks than any job has: each takes a place in memory.
@@ -151,6 +152,7 @@ impl Args {
             When::Gpu => Timing::Card,
             When::AtOnce => Timing::AtOnce,
             When::Late => Timing::Late,
+            When::LateAfterFirstStep => Timing::LateAfterFirstStep,
         })
     }
 

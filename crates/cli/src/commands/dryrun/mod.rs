@@ -90,7 +90,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (outcome, asked, None),
     };
-    let late = if args.timing().is_none() { again::late(&asked, &outcome, cache.as_deref()) } else { None };
+    let is_timing_open = args.timing().is_none();
+    let late = is_timing_open.then(|| again::late(&asked, &outcome, cache.as_deref())).flatten();
+    let late_after_first_step =
+        late.as_ref().and_then(|_| again::late_after_first_step(&asked, &outcome, cache.as_deref()));
     let few = if args.assume.is_empty() { again::few(&asked, &outcome, cache.as_deref()) } else { None };
     let kinds = args.each_kind_of().and_then(|ranks| again::kinds(&asked, ranks, &outcome, cache.as_deref()));
     let outcome = kept(outcome, args)?;
@@ -125,6 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             main,
             otherwise: otherwise.as_ref().map(|(error, assumed)| OtherwiseView { error, assumed }),
             late: late.as_ref(),
+            late_after_first_step: late_after_first_step.as_ref(),
             few: few.as_ref(),
             kinds: kinds.as_deref(),
         },

@@ -215,11 +215,17 @@ fn write_timing(out: &mut impl Ink, view: &DryrunView<'_>, main: &Process) -> io
         return paragraph(out, &text);
     }
     let Some((_, late)) = other_end(main, late).filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
+    let of = |peaks: &Peaks| {
+        format!("{} allocated and {} reserved", size(peaks.peak_allocated_bytes), size(peaks.peak_reserved_bytes))
+    };
+    let after_first_step = view.late_after_first_step.as_ref().and_then(|again| other_end(main, again));
+    let third = after_first_step.filter(|(here, there)| ![bytes(here), bytes(late)].contains(&bytes(there)));
     let text = format!(
         "The peak depends on when streams finish their work: here they finish at once; if they finish as late as possible, the peak is \
-         {} allocated and {} reserved.",
-        size(late.peak_allocated_bytes),
-        size(late.peak_reserved_bytes)
+         {}{}.",
+        of(late),
+        third
+            .map_or_else(String::new, |(_, there)| format!("; if they do so only after the first step, {}", of(there)))
     );
     paragraph(out, &text)
 }
@@ -267,11 +273,14 @@ fn bytes(peaks: &Peaks) -> [u64; 4] {
 
 /// Whether any process has other peaks if streams finish late.
 fn timing_changes_peaks(view: &DryrunView<'_>) -> bool {
+    [&view.late, &view.late_after_first_step].into_iter().flatten().any(|again| changes_peaks(view, again))
+}
+
+fn changes_peaks(view: &DryrunView<'_>, again: &[AgainView<'_>]) -> bool {
     // Both runs list ranks in order, and other processes by their reserved memory.
-    let mut pairs =
-        view.processes.iter().zip(view.late.iter().flatten()).filter(|(process, late)| process.rank == late.rank);
-    pairs.any(|(process, late)| {
-        let changes = |peaks: &Peaks| late.peaks(peaks.device).is_some_and(|late| bytes(peaks) != bytes(late));
+    let mut pairs = view.processes.iter().zip(again).filter(|(process, again)| process.rank == again.rank);
+    pairs.any(|(process, again)| {
+        let changes = |peaks: &Peaks| again.peaks(peaks.device).is_some_and(|again| bytes(peaks) != bytes(again));
         process.devices.iter().any(changes)
     })
 }
@@ -287,12 +296,22 @@ fn write_ranks(out: &mut impl Ink, view: &DryrunView<'_>) -> io::Result<()> {
         view.processes.iter().map(|process| (super::name_of(process), process.devices.as_slice(), process.how)),
     )?;
     write_ends(out, view)?;
-    let Some(late) = view.late.as_ref().filter(|_| timing_changes_peaks(view)) else { return Ok(()) };
-    writeln!(out, "\nIf streams finish as late as possible")?;
-    write_peaks(
-        out,
-        late.iter().map(|process| (super::rank_name(process.rank, process.pid), process.devices, process.how)),
-    )
+    let runs = [
+        ("If streams finish as late as possible", &view.late),
+        (
+            "If streams finish at once in the first step, and as late as possible in the others",
+            &view.late_after_first_step,
+        ),
+    ];
+    for (when, again) in runs {
+        let Some(again) = again.as_ref().filter(|again| changes_peaks(view, again)) else { continue };
+        writeln!(out, "\n{when}")?;
+        write_peaks(
+            out,
+            again.iter().map(|process| (super::rank_name(process.rank, process.pid), process.devices, process.how)),
+        )?;
+    }
+    Ok(())
 }
 
 /// The kinds of ranks, with the peaks of the one that ran.
