@@ -82,9 +82,10 @@ impl Rollouts {
         let begin = |at: usize| at.checked_sub(1).map_or(0, |before| step_ends[before]);
         let is_kept = |&start: &usize| {
             let first = begin(start)..step_ends[start];
-            is_kept(outline, lifetimes, &first, step_ends[start + steps - 1], (bytes, calls))
+            is_kept(outline, lifetimes, &first, step_ends[start + steps - 1], collected_bytes)
         };
-        if !starts.iter().filter(|&start| start + steps <= stretches.len()).all(is_kept) {
+        let mut whole = starts.iter().filter(|&start| start + steps <= stretches.len());
+        if ![whole.next(), whole.next_back()].into_iter().flatten().all(is_kept) {
             return None;
         }
         let before = starts.iter().filter_map(|start| start.checked_sub(1));
@@ -93,41 +94,33 @@ impl Rollouts {
     }
 }
 
-/// Whether what a rollout collects is there until its last step: blocks that the program makes while it collects, or a buffer from before with a
-/// part for each call. Samples that a training draws now and then are not.
-fn is_kept(
-    outline: &Outline,
-    lifetimes: &Lifetimes,
-    first: &Range<usize>,
-    end: usize,
-    (bytes, calls): (u64, u64),
-) -> bool {
+/// Whether what a rollout collects is there until its last step: blocks that the program makes while it collects, or a buffer from before. Samples
+/// that a training draws now and then are not.
+fn is_kept(outline: &Outline, lifetimes: &Lifetimes, first: &Range<usize>, end: usize, collected_bytes: u64) -> bool {
     /// What is fed in 32 or 64 bits may be kept in bytes.
     const WIDTHS: [u64; 4] = [1, 2, 4, 8];
-    let mut made = 0_u64;
-    for lifetime in
-        lifetimes.rows.iter().filter(|lifetime| lifetime.free_requested().is_none_or(|id| id.index() >= end))
-    {
-        let alloc = lifetime.alloc().map(EntryId::index);
-        match alloc.filter(|&alloc| alloc >= first.start) {
-            Some(alloc) if alloc < first.end => {
-                let at = outline.parts.partition_point(|part| part.entries.end <= alloc);
-                let is_program = outline.parts.get(at).is_some_and(|part| part.kind == Kind::Program);
-                made = made.saturating_add(if is_program { lifetime.requested_bytes } else { 0 });
+    let kind = |alloc: usize| {
+        let at = outline.parts.partition_point(|part| part.entries.end <= alloc);
+        outline.parts.get(at).filter(|part| part.entries.start <= alloc).map(|part| part.kind)
+    };
+    let (mut made, mut buffers) = (0_u64, BTreeSet::new());
+    let mut gradients: BTreeSet<u64> = BTreeSet::new();
+    for lifetime in &lifetimes.rows {
+        let bytes = lifetime.requested_bytes;
+        let stays = lifetime.free_requested().is_none_or(|id| id.index() >= end);
+        match lifetime.alloc().map(EntryId::index).filter(|&alloc| alloc >= first.start) {
+            Some(alloc) if alloc < first.end && stays && kind(alloc) == Some(Kind::Program) => {
+                made = made.saturating_add(bytes);
             }
-            Some(_) => {}
-            None => {
-                let whole = |calls: u64| bytes.saturating_mul(calls);
-                let is_buffer = |width| {
-                    (calls - 1..=calls + 1).any(|calls| lifetime.requested_bytes.saturating_mul(width) == whole(calls))
-                };
-                if WIDTHS.into_iter().any(is_buffer) {
-                    return true;
-                }
+            Some(alloc) if alloc < end && kind(alloc) == Some(Kind::Backward) => _ = gradients.insert(bytes),
+            None if stays && WIDTHS.iter().any(|width| bytes.saturating_mul(*width) == collected_bytes) => {
+                buffers.insert(bytes);
             }
+            _ => {}
         }
     }
-    made >= bytes.saturating_mul(calls - 1) / WIDTHS[3]
+    // A weight of that size is no buffer.
+    made >= collected_bytes / WIDTHS[3] || !buffers.is_subset(&gradients)
 }
 
 /// A rollout calls its model at least so often.

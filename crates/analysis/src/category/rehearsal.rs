@@ -540,6 +540,19 @@ mod tests {
         assert_eq!(found.roles, [(1, Role::Parameter)].into_iter().collect());
     }
 
+    /// The second segment of the parameters lies where the host has left room meanwhile, above the first.
+    #[test]
+    fn contents_tell_segments_that_lie_above_older_ones() {
+        let regions = [region(0, 20), region(32, 20), region(64, 20)];
+        let held = held(&[(32, 9), (41, 8), (64, 7), (71, 6)]);
+        let settings = Settings::new(TorchVersion::v2(11));
+        let stage = Stage::new(&settings, &regions, &held, |_| true);
+        let addresses = |script: &[ScriptedRange]| script.iter().map(|range| range.address / MIB).collect::<Vec<u64>>();
+        assert_eq!(addresses(&stage.scripts[0]), [64, 32, 0]);
+        let moved = [9, 8, 7, 6].map(|mib| mib * MIB);
+        assert_eq!(addresses(&stage.script_by_contents(&moved)), [32, 64, 0]);
+    }
+
     #[test]
     fn what_lies_otherwise_is_left_to_other_rules() {
         let blocks = [(0, 3), (3, 4), (8, 4), (12, 3), (64, 3), (67, 3), (71, 4), (75, 4)];

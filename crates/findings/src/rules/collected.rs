@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use highwater_analysis::callsite::Site;
+use highwater_analysis::category::Category;
 use highwater_analysis::growth::is_kept_by_design;
 use highwater_analysis::place::place;
 use highwater_snapshot::StackId;
@@ -19,6 +20,8 @@ const MIN_COUNT: usize = 5;
 const MIN_COPIES: usize = 3;
 /// Of so many sizes: fewer may be chance.
 const MIN_SIZES: usize = 3;
+/// Smaller gradients have sizes that others have by chance.
+const MIN_GRADIENT: u64 = 4096;
 /// Less, in parts of what is alive, is a detail.
 const LEAST_PART: u64 = 20;
 
@@ -31,10 +34,15 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let snapshot = evidence.analysis.snapshot;
     let (mut made, mut kept) = (FxHashMap::<Site, Made>::default(), FxHashMap::<u64, usize>::default());
+    let mut gradients: FxHashMap<u64, usize> = FxHashMap::default();
     // What an entry of the state has freed has the stack of its free.
     for (row, lifetime) in evidence.rows().filter(|(_, lifetime)| lifetime.block().is_some()) {
         let bytes = lifetime.requested_bytes;
-        if is_kept_by_design(device.decided(row).category) || snapshot.stacks.get(lifetime.stack).is_empty() {
+        let category = device.decided(row).category;
+        if category == Category::Gradient && bytes >= MIN_GRADIENT {
+            *gradients.entry(bytes).or_default() += 1;
+        }
+        if is_kept_by_design(category) || snapshot.stacks.get(lifetime.stack).is_empty() {
             *kept.entry(bytes).or_default() += 1;
         } else {
             let of = made.entry(evidence.analysis.sites.site(lifetime.stack)).or_default();
@@ -55,7 +63,10 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     let several = || kept.values().filter(|&&count| count > 1);
     let of_layers: usize = several().filter(|&count| count % times == 0).sum();
     let is_of_layers = of_layers > 0 && of_layers * 2 >= several().sum();
-    let are_results = times >= MIN_COUNT && is_even && !is_of_layers;
+    // A line that a layer calls makes no more than one block for each layer in a call, and gradients are as many as the layers or a multiple.
+    let layers = gradients.values().filter(|&&count| count > 1).fold(0, |layers, &count| gcd(count, layers));
+    let are_of_calls = layers > 1 && most.counts.values().any(|&count| count >= MIN_COUNT && count > layers);
+    let are_results = times >= MIN_COUNT && is_even && !is_of_layers || are_of_calls;
     let is_constructed = || {
         let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));
         frames.map(|&frame| snapshot.text(snapshot.frames.get(frame).name)).any(|name| name.ends_with("__init__"))
@@ -67,14 +78,22 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     if are_copies {
         return Some(copies(evidence, site, (times, most.counts.len(), in_all)));
     }
-    let count = times;
+    let count = if is_even { times } else { most.counts.values().sum() };
     let title = match most.counts.len() {
+        sizes if !is_even => {
+            format!("{count} blocks of {sizes} sizes from one line are alive at once: {}", size(in_all))
+        }
         1 => format!("{count} blocks of equal size from one line are alive at once: {}", size(in_all)),
         sizes => format!("{count} blocks of each of {sizes} sizes from one line are alive at once: {}", size(in_all)),
     };
     let each = size(most.counts.keys().fold(0, |sum, &bytes| sum.saturating_add(bytes)));
     let place = place(evidence.analysis, site);
     let detail = match most.counts.len() {
+        _ if !is_even => {
+            format!(
+                "allocated at {place}: results of several calls that the program collects, or buffers that it allocates on purpose"
+            )
+        }
         1 => format!(
             "each has {each} and was allocated at {place}: {count} results that the program collects, or buffers that it allocates \
              on purpose"

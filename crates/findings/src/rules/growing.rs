@@ -75,6 +75,10 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
             *groups.entry((lifetime.stack, lifetime.requested_bytes)).or_default() += 1;
         }
     }
+    let mut sizes_of: FxHashMap<StackId, usize> = FxHashMap::default();
+    for (stack, _) in groups.keys() {
+        *sizes_of.entry(*stack).or_default() += 1;
+    }
     let (inside, outside): (Vec<_>, Vec<_>) = groups.iter().partition(|((stack, _), _)| is_in_module(*stack));
     let mut counts_inside: Vec<usize> = inside.iter().map(|(_, count)| **count).collect();
     counts_inside.sort_unstable();
@@ -84,7 +88,10 @@ fn graphs_at_dump(evidence: &Evidence<'_>) -> Option<Finding> {
         0..=NUMBER => count,
         _ => counts_inside.iter().map(|&inside| gcd(count, inside)).max().unwrap_or(0),
     };
-    let shown = outside.into_iter().map(|(&key, &count)| (kept(key.1, count), Reverse(key), count));
+    // Where a loss is made, nothing else is: a line that makes numbers among others works on parameters.
+    let is_of_parameters = |(stack, size): (StackId, u64)| size <= NUMBER && sizes_of[&stack] > 1;
+    let outside = outside.into_iter().filter(|(key, _)| !is_of_parameters(**key));
+    let shown = outside.map(|(&key, &count)| (kept(key.1, count), Reverse(key), count));
     let (iterations, Reverse((stack, bytes)), count) = shown.filter(|shown| shown.0 >= MIN_COUNT).max()?;
     // A graph has what several lines of modules save for its backward pass, or much of one: outputs that a list collects are made at one
     // or two. Of a loss whose backward pass has run, hardly more than the number is left; but an index is as large as the widest.
