@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from highwater_dryrun.arguments import UNKNOWN, flatten, on_cpu
-from highwater_dryrun.mirrors import Mirrors, may_be_kept
+from highwater_dryrun.mirrors import Mirrors, Numbers, may_be_kept
 from highwater_dryrun.reads import Places, Reads
 from highwater_dryrun.sizes import Assumptions
 
@@ -45,6 +45,13 @@ _SORTING = frozenset("sort argsort".split())
 _CHOOSING = frozenset("argmax argmin max min topk sort argsort multinomial".split())
 _REMAINDERS = frozenset("mod remainder fmod".split())
 _QUOTIENTS = frozenset("floordiv floor_divide div divide".split())
+_RANDOM = frozenset("randint randint_like randperm random".split())
+_PICKING = frozenset(
+    "getitem index index_select gather take take_along_dim masked_select sort unique unique_consecutive clone contiguous flatten reshape "
+    "ravel repeat tile repeat_interleave flip roll to long int".split()
+)
+_JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
+_WHOLE = (torch.int64, torch.int32)
 _OF_ONE = frozenset("item __bool__ __int__ __float__ __index__ is_nonzero".split())
 
 
@@ -62,8 +69,8 @@ class Likely:
         self._values = Mirrors()
         self._masks = Mirrors()
         """Of masks of which a part is known: as much of the rest as is assumed."""
-        self._most = Mirrors()
-        """Of numbers that choose one of so many: how many there are."""
+        self._most = Numbers()
+        """Of whole numbers, each of which has one of so many values: how many there are."""
         self._drawn = Mirrors()
         """Of numbers between 0 and 1 that a program draws: as many of them below any limit as chance would have there."""
         self._equal = Mirrors()
@@ -73,8 +80,7 @@ class Likely:
 
     def most(self, tensor: torch.Tensor) -> "int | None":
         """How many different values the tensor can have."""
-        most = self._most.get(tensor) if tensor.dtype == torch.int64 else None
-        return None if most is None or not most.numel() else int(most.flatten()[0])
+        return self._most.get(tensor) if tensor.dtype in _WHOLE else None
 
     def value(self, tensor: torch.Tensor) -> "torch.Tensor | None":
         """What is likely in a tensor; ``None`` if nothing is."""
@@ -131,6 +137,18 @@ class Likely:
             found[id(tensor)] = value.clone() if tensor is target else value
         return found if is_likely else None
 
+    def follow_numbers(self, name: str, args: Any, kwargs: Any, results: Any) -> None:
+        """Notes of how many values each number has one, in whatever the function has written, and be it large."""
+        base = name.strip("_")
+        if base in _CHOOSING:
+            self._note_most(base, args, kwargs, results)
+        elif base in _RANDOM and len(results) == 1:
+            self._note_random(base, args, kwargs, results[0])
+        elif base in _REMAINDERS or base in _QUOTIENTS:
+            self._note_part(base, args, results)
+        if base in _PICKING or base in _JOINING:
+            self._pass_on(base, args, kwargs, results)
+
     def follow(
         self, name: str, func: Any, args: Any, kwargs: Any, tensors: Any, target: Any, inputs: Any, before: Any, results: Any
     ) -> None:
@@ -140,10 +158,6 @@ class Likely:
         base = name.strip("_")
         if name in DRAWING:
             self._note_drawn(name, args, kwargs, results)
-        if base in _CHOOSING:
-            self._note_most(base, args, kwargs, results)
-        if base in _REMAINDERS or base in _QUOTIENTS:
-            self._note_part(base, args, results)
         self._note_mask(base, tensors, results)
         counts = self._counts(base, args, kwargs, inputs, results)
         if counts is not None and may_be_kept(results[0]):
@@ -337,7 +351,7 @@ class Likely:
     def _note_most(self, base: str, args: Any, kwargs: Any, results: Any) -> None:
         """Notes of how many a choice was one."""
         source = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        chosen = [result for result in results if result.dtype == torch.int64 and may_be_kept(result)]
+        chosen = [result for result in results if result.dtype == torch.int64]
         if source is None or len(chosen) != 1 or not source.dim() or (source is chosen[0]):
             return
         dim = kwargs.get("dim", args[1] if len(args) > 1 and base in ("argmax", "argmin", "max", "min") else -1)
@@ -347,17 +361,33 @@ class Likely:
             most = source.shape[dim]
         else:
             return
-        if not self._most.holds(chosen[0]):
-            self._most.put(chosen[0], torch.full(chosen[0].shape, most))
+        self._most.put(chosen[0], most)
+
+    def _note_random(self, base: str, args: Any, kwargs: Any, result: torch.Tensor) -> None:
+        """Notes of how many values a random number has one."""
+        bounds = [argument for argument in args if type(argument) is int]
+        high = kwargs.get("high", kwargs.get("n", kwargs.get("to", bounds[-1] if bounds else None)))
+        low = kwargs.get("low", kwargs.get("from", bounds[0] if len(bounds) > 1 else 0))
+        if type(high) is int and type(low) is int and high > low and result.dtype in _WHOLE:
+            self._most.put(result, high - low)
+
+    def _pass_on(self, base: str, args: Any, kwargs: Any, results: Any) -> None:
+        """What is taken from such numbers, or put together of them, is one of as many."""
+        sources: "list[torch.Tensor]" = []
+        flatten((args[0] if args else kwargs.get("tensors", kwargs.get("input")),), sources)
+        if not sources or (base in _PICKING and len(sources) > 1):
+            return
+        most = [self.most(source) for source in sources]
+        if results and results[0].dtype in _WHOLE and None not in most:
+            self._most.put(results[0], max(number for number in most if number is not None))
 
     def _note_part(self, base: str, args: Any, results: Any) -> None:
         """Notes of how many a part of a choice is one: a choice among the words of all beams is one of a beam, and one of a word."""
         if len(args) < 2 or not isinstance(args[0], torch.Tensor) or type(args[1]) is not int or args[1] < 1:
             return
         most, result = self.most(args[0]), results[0]
-        if most is not None and result.dtype == torch.int64 and may_be_kept(result) and not self._most.holds(result):
-            part = min(most, args[1]) if base in _REMAINDERS else -(-most // args[1])
-            self._most.put(result, torch.full(result.shape, part))
+        if most is not None and result.dtype in _WHOLE:
+            self._most.put(result, min(most, args[1]) if base in _REMAINDERS else -(-most // args[1]))
 
     def _note_equal(self, args: Any, results: Any) -> None:
         """Of several numbers with which a tensor is compared, each element equals one at most: the first."""

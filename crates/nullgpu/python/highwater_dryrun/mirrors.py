@@ -126,6 +126,33 @@ class Mirrors:
             self._copies.pop(key, None)
 
 
+class Numbers:
+    """A number for all elements of a storage."""
+
+    def __init__(self) -> None:
+        self._numbers: "dict[int, tuple[Any, int, int]]" = {}
+        """With a weak reference to the storage, and the version that the tensor had."""
+        self._added = 0
+
+    def get(self, tensor: torch.Tensor) -> "int | None":
+        """The number of the tensor's storage; ``None`` if there is none, or if the storage has been written to since."""
+        storage = _storage(tensor)
+        _, number, version = (None, None, 0) if storage is None else self._numbers.get(storage._cdata, (None, None, 0))
+        return number if version == _version(tensor) else None
+
+    def put(self, tensor: torch.Tensor, number: int) -> None:
+        """Notes the number, unless the storage has one."""
+        storage = _storage(tensor)
+        if storage is None or self.get(tensor) is not None:
+            return
+        weak = self._numbers[storage._cdata][0] if storage._cdata in self._numbers else storage._weak_ref()
+        self._numbers[storage._cdata] = (weak, number, _version(tensor))
+        self._added += 1
+        if self._added % _PURGE == 0:
+            for key in [key for key, (weak, *_) in self._numbers.items() if torch.UntypedStorage._expired(weak)]:
+                torch.UntypedStorage._free_weak_ref(self._numbers.pop(key)[0])
+
+
 def may_be_kept(tensor: torch.Tensor, *, is_whole: bool = False) -> bool:
     """Whether a tensor's contents are kept at all; ``is_whole`` if its fractions are whole numbers."""
     storage = _storage(tensor)

@@ -270,6 +270,7 @@ class Values(TorchFunctionMode):
         if not any(result.is_cuda for result in results):
             self._bring_home(name, tensors, inputs, results)
             return
+        self._likely.follow_numbers(name, args, kwargs, results)
         # Fractions that are made of whole numbers are no less certain: a mask of padding is resized as a picture.
         is_whole = name in _CONVERTING and bool(tensors) and not _is_fraction(tensors[0])
         # Of those that are drawn, how many are below a limit is known as well.
