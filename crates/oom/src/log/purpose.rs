@@ -221,6 +221,16 @@ pub(super) fn moves_module(source: &str) -> bool {
     })
 }
 
+/// The functions of `torch.nn.Module` that move its parameters one by one, or convert them.
+const MOVERS: [&str; 10] =
+    ["convert", "_apply", "<lambda>", "to", "cuda", "to_empty", "half", "float", "double", "bfloat16"];
+
+/// Whether a frame is PyTorch's own that moves a module's parameters, whatever its text.
+pub(super) fn moves_parameters(frame: &TracebackFrame) -> bool {
+    ["nn/modules/module.py", "nn\\modules\\module.py"].iter().any(|file| frame.file.ends_with(file))
+        && MOVERS.contains(&frame.function.as_str())
+}
+
 /// Names of functions that store an experience for later.
 const STORES: [&str; 8] =
     ["cache", "remember", "memorize", "store", "push", "store_transition", "add_experience", "store_experience"];
