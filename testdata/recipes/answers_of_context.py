@@ -27,6 +27,11 @@ def ranks():
         f"[rank3]: {listed('462.00 MiB', '405.00 MiB', [('Process 2957107 has', '78.79 GiB')], '77.40 GiB', '416.38 MiB', 3, '79.19 GiB')}"
     )
     told("model_of_each_rank", "too-big", "less-weights", convert, setting="ZeRO-3", absent="shorter sequences")
+    makes = (
+        f'[rank3]:   File "{FILES}/torch/nn/parallel/distributed.py", line 809, in __init__\n[rank3]:     _sync_module_states(\n'
+        f'[rank3]:   File "{FILES}/torch/distributed/utils.py", line 313, in _sync_params_and_buffers\n[rank3]:     dist._broadcast_coalesced(\n'
+    )
+    told("copy_for_each_rank", "too-big", "less-weights", makes + "[rank3]: " + full("112.00 MiB", "23.65 GiB", "61.31 MiB", "23.57 GiB", "23.02 GiB", "120.50 MiB"), absent="shorter sequences")
     old = f'  File "{FILES}/torch/nn/modules/module.py", line 664, in _apply\n' + full("90.00 MiB", "11.75 GiB", "61.31 MiB", "11.68 GiB", "11.20 GiB", "40.50 MiB")
     told("module_without_its_line", "too-big", "less-weights", old, absent="shorter sequences")
     silent = [(f"Process {pid} has", "0 bytes") for pid in (3427, 3423, 3429, 3426, 3428, 3424, 3425)]
@@ -34,6 +39,11 @@ def ranks():
     told("ranks_without_amounts", "other-process", "own-device", listed("130.00 MiB", "12.81 MiB", silent, "10.47 GiB", "93.52 MiB"), setting="LOCAL_RANK", says="68.53 GiB")
     stranger = [("Process 912034 has", "0 bytes"), ("Including non-PyTorch memory, this process has", "0 bytes")]
     told("process_without_an_amount", "other-process", "end-process", listed("130.00 MiB", "12.81 MiB", stranger, "10.47 GiB", "93.52 MiB"), setting="-p 912034")
+    wrong = [(who, "17179869184.00 GiB") for who, _ in stranger]
+    told("process_of_2_to_64", "other-process", "end-process", listed("130.00 MiB", "12.81 MiB", wrong, "10.47 GiB", "93.52 MiB"), setting="-p 912034", absent="EiB")
+    crowd = [(f"Process {3423 + n} has", f"{9.6 + 0.01 * n:.2f} GiB") for n in range(7)]
+    crowd.append(("Including non-PyTorch memory, this process has", "11.30 GiB"))
+    told("ranks_that_load", "other-process", "own-device", listed("130.00 MiB", "12.81 MiB", crowd, "10.47 GiB", "93.52 MiB"), setting="set_device")
     workers = [("Process 22056 has", "3.56 GiB"), ("Process 22047 has", "9.17 GiB"), ("Process 22053 has", "306.00 MiB"), ("Process 22050 has", "1.00 GiB")]
     failed = listed("1.54 GiB", "722.19 MiB", workers, "3.34 GiB", "70.13 MiB", total="14.74 GiB")
     told("workers_of_tests", "other-process", "fewer-workers", f"FAILED tests/test_step.py::TestStep::test_backward[tiny] - {failed}", setting="pytest -n 1")
@@ -69,6 +79,8 @@ def refusals():
     )
     told("refusal_and_lost_numbers", "too-big", "less-weights", lost + nvml, says="446.00 MiB")
     told("refusal_at_the_end", "unknown", "shrink", lost, size=467664896, free=104280064, total=7913803776, gpu=0)
+    server = "INFO 09-01 10:00:00 [gpu_model_runner.py:2000] Model loading took 14.2 GiB\n"
+    told("refusal_of_a_server", "unknown", "lower-share", server + line.format(micros=1, size=253755392, free=191627264, total=15636037632), absent="shorter sequences")
     steps = "".join(f"step {step} loss 2.{step}\n" for step in range(30))
     told("refusal_and_more_steps", "warning", "shrink", lost + steps, says="goes on")
     character = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU \x01 has a to\ntal capacity of 23.67 GiB of which 1.59 GiB is free. Including non-PyTorch memory, this process has\n 22.06 GiB memory in use. Of the allocated memory 19.75 GiB is allocated by PyTorch, and 1.78 GiB i\ns reserved by PyTorch but unallocated."
@@ -93,6 +105,8 @@ def sizes():
     told("size_of_a_collective", "never-fits", "match-collectives", hook, setting="TORCH_DISTRIBUTED_DEBUG")
     patches = "   attn_output = F.scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)\n" + full("8.11 GiB", "31.36 GiB", "5.76 GiB", "25.58 GiB", "24.73 GiB", "260.07 MiB")
     told("attention_to_images", "too-big", "fewer-pixels", f"- `llamafactory` version: 0.9.3.dev0\n\n{patches}", setting="image_max_pixels")
+    eager = f'  File "{FILES}/transformers/models/siglip/modeling_siglip.py", line 300, in forward\n    attn_weights = torch.matmul(q, k.transpose(2, 3)) * scale\n'
+    told("scores_of_images", "too-big", "fewer-pixels", eager + full("9.11 GiB", "31.36 GiB", "5.76 GiB", "25.58 GiB", "24.73 GiB", "260.07 MiB"))
     vision = (
         '  File "/srv/compiled/unsloth_compiled_module_qwen2_vl.py", line 393, in VisionSdpaAttention_forward\n'
         "    attn_output = F.scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)\n"

@@ -95,8 +95,8 @@ pub(super) fn less_of_each_rank(detail: String) -> Step {
         detail,
     )
     .with(
-        "ZeRO-3 or FSDP, by the launcher's own configuration (accelerate launch --config_file), so that the model is sharded when it is made; \
-         load_in_4bit (QLoRA)",
+        "ZeRO-3 or FSDP, by the launcher's own configuration (accelerate launch --config_file), so that the model is sharded when it is made \
+         (FSDP: auto_wrap_policy, cpu_ram_efficient_loading); load_in_4bit (QLoRA)",
     )
 }
 

@@ -458,8 +458,9 @@ impl Situation {
     /// How many processes beside this one hold as much as it: ranks of one job that all use this GPU.
     pub fn ranks_like_this(&self) -> Option<usize> {
         let own = self.process_bytes.or(self.held_bytes)?;
-        // A printed amount of PyTorch lacks the context.
-        let is_alike = |process: &&Process| process.bytes.abs_diff(own) <= own / 16;
+        // A printed amount of PyTorch lacks the context; ranks that one program has started need not be equally far.
+        let off = if self.started_together() { own / 4 } else { own / 16 };
+        let is_alike = |process: &&Process| process.bytes.abs_diff(own) <= off;
         let alike = self.others.iter().filter(is_alike).count();
         (own >= LARGEST_RANK_BYTES && alike >= LEAST_LIKE_THIS && alike * 4 >= self.others.len() * 3).then_some(alike)
     }
@@ -558,7 +559,7 @@ fn names_no_process(message: &Message) -> bool {
 
 /// The listed process that is likely this one: in a container PyTorch does not know its own id.
 fn own_process(listed: &[Process], message: &Message, held: Option<u64>) -> Option<Process> {
-    if message.process_bytes.is_some() {
+    if message.names_itself {
         return None;
     }
     let Some(held) = held.or(message.allocated_bytes) else {

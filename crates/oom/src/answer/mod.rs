@@ -466,9 +466,11 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 if known { 0 } else { steps.len() },
                 less(situation.purpose, situation.is_training, WITHOUT_NUMBERS.to_owned()),
             );
+            let behind_look = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
             if situation.is_notebook {
-                let at = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
-                steps.insert(at, restart_kernel());
+                steps.insert(behind_look, restart_kernel());
+            } else if group.is_some_and(|group| group.asked.innermost.is_none() || group.asked.only_looks()) {
+                steps.insert(behind_look, wait_for_launches());
             }
             steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {

@@ -1,14 +1,15 @@
 //! Refusals of the driver that PyTorch warned of: beside a message that lacks its numbers, and alone.
 
-use highwater_units::{counted, size};
+use highwater_units::size;
 
 use super::because;
 use super::engines::end_others;
+use super::flags::after_start;
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::less::less;
 use crate::log::{Event, Found, Refusal, has_gone_on};
 use crate::situation::{Situation, last_digit_bytes};
-use crate::steps::Step;
+use crate::steps::{Step, sort};
 
 /// Those of the request of a message.
 fn of_request(situation: &Situation, found: &Found) -> Vec<Refusal> {
@@ -33,11 +34,13 @@ pub(super) fn note(situation: &Situation, found: &Found) -> Option<String> {
     } else {
         format!("{} was free at the first try and {} at the last", size(first.free_bytes), size(last.free_bytes))
     };
-    let lines = counted(refusals.len(), "line", "lines");
-    Some(format!(
-        "{lines} of warning before it are of the same failure: PyTorch asked the driver, released its cache and asked again; {free} of {}",
-        size(last.total_bytes)
-    ))
+    let lines = match refusals.len() {
+        1 => "a line of warning is of the same failure: the driver refused the request".to_owned(),
+        several => format!(
+            "{several} lines of warning are of the same failure: PyTorch asked the driver, released its cache and asked again"
+        ),
+    };
+    Some(format!("{lines}; {free} of {}", size(last.total_bytes)))
 }
 
 /// The numbers of the last refusal, for an error that has lost its own.
@@ -64,6 +67,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         bytes("total")
     );
     let shrink = less(None, found.surroundings.is_training(), "the GPU is nearly full at that point".to_owned());
+    let missing = event.requested().zip(event.bytes("free")).map(|(tried, free)| tried.saturating_sub(free));
+    let mut of_engine =
+        found.engine.as_ref().map(|log| after_start(log, missing, event.bytes("total"))).unwrap_or_default();
+    sort(&mut of_engine);
     let (cause, text) = if has_gone_on(event) {
         (Cause::Warning, format!("{request}: the log goes on after it, so that the request was served then"))
     } else {
@@ -72,5 +79,7 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
             format!("{request}: the text ends before it shows whether that helped; an error after it has more numbers"),
         )
     };
-    Some((because(cause, text), vec![shrink, end_others(None, found)]))
+    // A server has no batch of its own to make smaller.
+    let steps = if of_engine.is_empty() { vec![shrink, end_others(None, found)] } else { of_engine };
+    Some((because(cause, text), steps))
 }

@@ -422,7 +422,12 @@ impl LogReader {
         // A launcher ends all processes after any failure: of memory only where the host was filled, and no error stands before.
         let fills_host = self.found.surroundings.is_loading_shards || self.found.surroundings.offloads_to_host;
         let is_of_memory = fills_host && !self.trace.has_seen_any();
+        let is_of_limit = hits.iter().any(|hit| hit.row.id == "limit-kill");
         for hit in hits {
+            if hit.row.id == "oom-kill" && is_of_limit {
+                // The same words, without the limit.
+                continue;
+            }
             if hit.row.id == "launcher-kill" && !is_of_memory {
                 continue;
             }

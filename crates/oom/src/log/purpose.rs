@@ -96,6 +96,20 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "create_weights",
             "caching_allocator_warmup",
             "set_module_tensor_to_device",
+            // Each rank gets its copy of the model, or its part: DDP, FSDP, Lightning, transformers, `DeepSpeed`.
+            "_sync_module_states",
+            "_sync_params_and_buffers",
+            "_init_param_handle_from_",
+            "_move_states_to_device",
+            "_move_module_to_device",
+            "_move_model_to_device",
+            "model_to_device",
+            "_configure_distributed_model",
+            // Copies of a model: a reference, an average.
+            "create_reference_model",
+            "self.data.clone(memory_format=torch.preserve_format), self.requires_grad",
+            // bitsandbytes, while weights move to the GPU.
+            "self._quantize(device)",
             // A trainer is made: no batch is there yet.
             "Trainer(",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.

@@ -38,8 +38,9 @@ const ALONE: [&str; 5] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians", IN_32_
 pub(super) const IN_32_BITS: [&str; 2] = ["_is_fp16_bf16_tensor", "_convert_to_fp32"];
 pub(super) const ATTENTION: &str = "scaled_dot_product_attention(";
 /// Words of lines and names of functions that compute attention with all of its scores, or a mask as large.
-const ATTENDS: [&str; 7] = [
+const ATTENDS: [&str; 8] = [
     ATTENTION,
+    "attn_weights = torch.matmul(",
     "baddbmm",
     "get_full_mask",
     "unfused_attention",
@@ -48,8 +49,14 @@ const ATTENDS: [&str; 7] = [
     "get_attention_scores",
 ];
 /// Names of a model's part for images; the last one is how Qwen2-VL's calls attention (`modeling_qwen2_vl.py`), unlike its part for text.
-const IMAGES: [&str; 4] =
-    ["ision", "visual", "SiglipAttention", "scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)"];
+const IMAGES: [&str; 6] = [
+    "ision",
+    "visual",
+    "modeling_siglip",
+    "modeling_clip",
+    "image_encoder",
+    "scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)",
+];
 /// Calls and functions that give each rank its copy of a model.
 const DISTRIBUTES: [&str; 6] = [
     "deepspeed.initialize(",

@@ -318,8 +318,13 @@ impl Reader {
 
     fn take(&mut self, what: Amount, bytes: u64, pid: Option<u32>) {
         let message = &mut self.message;
+        message.names_itself |= what == Amount::ThisProcess;
         let field = match what {
             Amount::OtherProcess => {
+                // Listed, and not measured.
+                let is_told = bytes < NOT_AVAILABLE_BYTES;
+                message.has_unavailable |= !is_told;
+                let bytes = if is_told { bytes } else { 0 };
                 message.other_processes.extend(pid.map(|pid| Process { pid, bytes }));
                 return;
             }
