@@ -13,6 +13,7 @@ import random
 import sys
 from pathlib import Path
 
+from answers_of_context import of_context
 from answers_of_devices import of_devices
 from answers_of_families import of_families
 from answers_of_logs import ANSWERS, of_logs
@@ -419,6 +420,7 @@ def main():
     of_families()
     of_posts()
     of_devices()
+    of_context()
     (out / "answers").mkdir(exist_ok=True)
     for name, (text, _) in ANSWERS.items():
         (out / "answers" / f"{name}.log").write_text(text)

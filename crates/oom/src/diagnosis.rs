@@ -150,6 +150,10 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         // Where a limit is in the way, what others give back does not help.
         let outside = outside_beyond_context(situation).max(untold_beyond_context(situation));
         let others = situation.others_total_bytes();
+        // What nobody measures is of those that are listed without an amount.
+        let untold = if situation.unmeasured() > 0 { untold_beyond_context(situation) } else { 0 };
+        let (others, outside) =
+            if untold > others { (untold, outside_beyond_context(situation)) } else { (others, outside) };
         let mut whose = vec![(others, Cause::OtherProcess), (outside, Cause::OutsidePyTorch)];
         whose.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
         // Where most of the memory in use is not this process's, or others are named that have half as much, its own gaps are a
@@ -168,7 +172,7 @@ fn causes(situation: &Situation) -> Vec<Cause> {
         let least = if is_untold { usual.max(of_untold) } else { usual };
         // Weights that are still to come need more than the contexts of a few other processes would release.
         let is_of_weights = situation.purpose == Some(Purpose::Load)
-            && situation.held_bytes > situation.capacity_bytes.map(|capacity| capacity / 4 * 3);
+            && situation.held_bytes > situation.capacity_bytes.map(|capacity| capacity / 3 * 2);
         let is_cause = |&(bytes, cause): &(u64, Cause)| {
             let is_enough = !is_of_weights || bytes > situation.held_bytes.unwrap_or(0) / 2;
             // A process that has no more than a context explains little.
@@ -199,7 +203,11 @@ pub(super) fn is_usual_rest(situation: &Situation) -> bool {
         let rest = situation.unallocated_bytes.zip(situation.held_bytes);
         rest.is_some_and(|(rest, held)| rest < held / 10)
     };
-    situation.is_printed && situation.engine.is_none() && situation.private_bytes == 0 && is_small()
+    situation.is_printed
+        && situation.engine.is_none()
+        && situation.private_bytes == 0
+        && !situation.follows_evaluation
+        && is_small()
 }
 
 /// The failure of a requested simulation, in a sentence.
@@ -292,6 +300,7 @@ fn text(situation: &Situation, cause: Cause) -> String {
              {tried} with {free} free on the GPU",
             size(situation.private_bytes)
         ),
+        Cause::OtherProcess if situation.unmeasured() > 0 => unmeasured(situation, &tried, &free),
         Cause::OtherProcess => {
             let total = size(situation.others_total_bytes());
             let who = match &situation.others[..] {
@@ -319,7 +328,8 @@ fn text(situation: &Situation, cause: Cause) -> String {
             let verb = if situation.others.len() == 1 { "has" } else { "have" };
             format!(
                 "{who} {verb} {total} of this GPU: the program requested {tried}, and only {free} was free; this \
-                 process itself holds {held}"
+                 process itself holds {held}{}",
+                siblings(situation)
             )
         }
         Cause::OutsidePyTorch => outside(situation, &tried, &free),
@@ -439,6 +449,36 @@ fn text(situation: &Situation, cause: Cause) -> String {
     }
 }
 
+/// Who the others are, where they seem to be of one run.
+fn siblings(situation: &Situation) -> &'static str {
+    if situation.others.len() > 1 && situation.is_test {
+        "; most likely workers of one test run that share the GPU"
+    } else if situation.started_together() {
+        "; their ids are close to each other, so that one program has probably started them all: ranks or workers that share the GPU"
+    } else {
+        ""
+    }
+}
+
+/// Processes that the driver lists without their memory.
+fn unmeasured(situation: &Situation, tried: &str, free: &str) -> String {
+    let held = size(situation.held_bytes.unwrap_or(0));
+    let who = match situation.unmeasured() {
+        1 => "another process is".to_owned(),
+        several => format!("{several} other processes are"),
+    };
+    let ranks = if situation.started_together() {
+        "; their ids follow each other: nearly always ranks of one job that all load onto this GPU"
+    } else {
+        ""
+    };
+    format!(
+        "{who} on this GPU, and the driver does not show how much each has (the zeros are no amounts): beside the {held} of this process, {} \
+         is in use; the program requested {tried}, and {free} was free{ranks}",
+        size(situation.untold_bytes().unwrap_or(0))
+    )
+}
+
 fn limited(situation: &Situation, tried: &str, held: &str) -> String {
     let limit = match situation.limit {
         Some(limit) if limit.is_known() => size(limit.at_most_bytes),
@@ -483,6 +523,14 @@ fn outside(situation: &Situation, tried: &str, free: &str) -> String {
             size(own)
         )
     } else {
+        if situation.shares_memory {
+            return format!(
+                "the machine's memory is shared between CPU and GPU, and of the total {} is neither free nor held by PyTorch in this process: \
+                 programs and files in the host's memory, a second copy of the weights among them, or a part that the kernel's limit keeps from \
+                 the GPU; the program requested {tried}, and {free} was free",
+                size(untold)
+            );
+        }
         let apu =
             if matches!(situation.backend, Some("HIP" | "ROCm")) { "; on an APU, the host's own programs" } else { "" };
         format!(
@@ -498,7 +546,7 @@ fn notes(situation: &Situation, cause: Cause) -> Vec<String> {
     if situation.has_unavailable {
         notes.push(
             "the message prints an amount of 2^64 bytes (17179869184.00 GiB), or none, for this process: the driver does not report \
-             its memory, as under WSL and on some APUs, so memory outside PyTorch is unknown"
+             its memory, as under WSL, in some containers and on some APUs, so memory outside PyTorch is unknown"
                 .to_owned(),
         );
     }

@@ -86,6 +86,20 @@ pub(super) fn less(purpose: Option<Purpose>, is_training: Option<bool>, detail: 
     }
 }
 
+/// The same for a rank that loads a model: each rank of a job has a copy of its own.
+pub(super) fn less_of_each_rank(detail: String) -> Step {
+    Step::new(
+        "less-weights",
+        "give each rank a part of the weights instead of the whole model, or load it in 4 or 8 bits; a smaller batch does not help while it \
+         loads",
+        detail,
+    )
+    .with(
+        "ZeRO-3 or FSDP, by the launcher's own configuration (accelerate launch --config_file), so that the model is sharded when it is made \
+         (FSDP: auto_wrap_policy, cpu_ram_efficient_loading); load_in_4bit (QLoRA)",
+    )
+}
+
 /// How much less memory would have been enough.
 pub fn missing(situation: &Situation) -> String {
     if let (Some(whole), Some((least, _)), Some(available)) =

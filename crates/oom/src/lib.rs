@@ -32,7 +32,7 @@ pub use known::{Decimal, Value};
 pub use less::missing;
 pub use log::{
     AskedAt, Command, Compiled, Dimensions, Event, Figure, Flag, Found, FrontEnd, Group, Growth, LogReader,
-    MemorySummary, Mention, Purpose, Settled, Side, Surroundings, TableGpu, TracebackFrame,
+    MemorySummary, Mention, Purpose, Refusal, Settled, Side, Surroundings, TableGpu, TracebackFrame,
 };
 pub use message::{Kind, Message, Process, Releases};
 pub use options::Named;

@@ -18,6 +18,12 @@ const KEPT_BYTES: u64 = 64 << 20;
 /// The most memory of a machine whose CPU and GPU share it.
 const LARGEST_APU_BYTES: u64 = 128 << 30;
 
+/// Totals of whole GiB that only APUs have: GPUs with memory of their own, as large, keep a part of it.
+const SHARED_TOTALS: [u64; 2] = [96 << 30, LARGEST_APU_BYTES];
+
+/// Processes that one program has started have ids so close to each other, for each of them.
+const NEAR_PIDS: u32 = 8;
+
 /// A rank that computes on another GPU has no more than this here: a context and NCCL's buffers.
 const LARGEST_RANK_BYTES: u64 = 2 << 30;
 /// Processes that have a share of their own, of many.
@@ -26,6 +32,8 @@ const MAX_NAMED: usize = 8;
 const NO_MEMORY_BYTES: u64 = 1 << 44;
 /// Fewer may be alike by chance.
 const LEAST_RANKS: usize = 3;
+/// Processes with near ids that one program has started.
+const LEAST_STARTED: u32 = 3;
 /// The same of those that hold as much as this one, which is rarer.
 const LEAST_LIKE_THIS: usize = 2;
 
@@ -121,6 +129,14 @@ pub struct Situation {
     pub is_training: Option<bool>,
     /// The platform is Windows.
     pub is_windows: bool,
+    /// The message is of one rank of a job.
+    pub is_of_rank: bool,
+    /// It fails after an evaluation, and not without one.
+    pub follows_evaluation: bool,
+    /// The text is of tests.
+    pub is_test: bool,
+    /// The GPU's memory is the host's: an APU.
+    pub shares_memory: bool,
     /// The GPU's memory by the kernel's log.
     pub vram_bytes: Option<u64>,
     /// What the lines of the traceback were doing.
@@ -270,6 +286,12 @@ impl Situation {
             named: surroundings.named,
             is_training: surroundings.is_training(),
             is_windows: surroundings.is_windows,
+            is_of_rank: message.rank.is_some(),
+            follows_evaluation: surroundings.follows_evaluation,
+            is_test: surroundings.is_test,
+            shares_memory: matches!(message.backend, Some("HIP" | "ROCm"))
+                && (surroundings.shares_memory
+                    || message.capacity_bytes.is_some_and(|total| SHARED_TOTALS.contains(&total))),
             vram_bytes: surroundings.vram_bytes,
             lacks_expandable_segments: surroundings.lacks_expandable_segments,
             purpose: None,
@@ -436,8 +458,9 @@ impl Situation {
     /// How many processes beside this one hold as much as it: ranks of one job that all use this GPU.
     pub fn ranks_like_this(&self) -> Option<usize> {
         let own = self.process_bytes.or(self.held_bytes)?;
-        // A printed amount of PyTorch lacks the context.
-        let is_alike = |process: &&Process| process.bytes.abs_diff(own) <= own / 16;
+        // A printed amount of PyTorch lacks the context; ranks that one program has started need not be equally far.
+        let off = if self.started_together() { own / 4 } else { own / 16 };
+        let is_alike = |process: &&Process| process.bytes.abs_diff(own) <= off;
         let alike = self.others.iter().filter(is_alike).count();
         (own >= LARGEST_RANK_BYTES && alike >= LEAST_LIKE_THIS && alike * 4 >= self.others.len() * 3).then_some(alike)
     }
@@ -460,6 +483,22 @@ impl Situation {
         let alike = self.others.iter().filter(is_alike).count();
         let is_small = middle <= LARGEST_RANK_BYTES && self.held_bytes.is_some_and(|held| held > middle);
         (is_small && alike >= LEAST_RANKS && alike * 4 >= self.others.len() * 3).then_some(alike)
+    }
+
+    /// How many processes the message lists without their memory, which the driver does not tell for each.
+    pub fn unmeasured(&self) -> usize {
+        if self.untold_bytes().is_none() {
+            return 0;
+        }
+        self.others.iter().filter(|process| process.bytes == 0).count()
+    }
+
+    /// Whether the processes on the GPU, this one included, have ids close to each other: one program has started them all.
+    pub fn started_together(&self) -> bool {
+        let pids = || self.others.iter().map(|process| process.pid).chain(self.own_pid);
+        let (Some(first), Some(last)) = (pids().min(), pids().max()) else { return false };
+        let count = u32::try_from(pids().count()).unwrap_or(u32::MAX);
+        count >= LEAST_STARTED && last - first <= NEAR_PIDS.saturating_mul(count)
     }
 
     /// Memory of other processes.
@@ -520,7 +559,7 @@ fn names_no_process(message: &Message) -> bool {
 
 /// The listed process that is likely this one: in a container PyTorch does not know its own id.
 fn own_process(listed: &[Process], message: &Message, held: Option<u64>) -> Option<Process> {
-    if message.process_bytes.is_some() {
+    if message.names_itself {
         return None;
     }
     let Some(held) = held.or(message.allocated_bytes) else {

@@ -8,7 +8,7 @@ use super::diagnosis::{
     Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, is_usual_rest, nearly_enough, outside_beyond_context,
     untold_beyond_context,
 };
-use super::less::{less, missing};
+use super::less::{less, less_of_each_rank, missing};
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
@@ -21,6 +21,9 @@ const LARGEST_DEVICE_BYTES: u64 = 192 << 30;
 
 /// Less free than this part of a GPU is nearly nothing.
 const NEARLY_FULL_PART: u64 = 32;
+
+/// A refusal with so many times the request free is no matter of the last free memory.
+const REFUSED_TIMES: u64 = 8;
 
 /// The steps against fragmentation.
 pub(super) const FRAGMENTATION: [&str; 3] = ["expandable-segments", "max-split-size", "empty-cache"];
@@ -96,15 +99,25 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         let first = if is_nearly_full { "free-outside" } else { look };
         steps.sort_by_key(|step| (step.id != first, step.id != look));
     }
-    let own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
-    if meets_watermark(situation) && own.is_empty() {
-        steps.splice(..0, shrink(situation, diagnosis));
+    let mut own = situation.named.map(|named| named.options(situation.purpose)).unwrap_or_default();
+    if situation.shares_memory || situation.backend == Some("MPS") {
+        // What moves to the CPU stays in the same memory.
+        own.retain(|step| step.id != "offload");
+    }
+    if meets_watermark(situation) {
+        if own.is_empty() {
+            own.extend(shrink(situation, diagnosis));
+        } else if keeps_graphs(situation) {
+            own.insert(0, restart_program(situation));
+        }
+        steps.splice(..0, own);
         return steps;
     }
     match shrink(situation, diagnosis) {
         Some(_) if !own.is_empty() => {
             // A small rest in pieces tells that the card is too small for the settings.
             let has_small_rest = diagnosis.cause == Cause::Fragmentation
+                && !situation.follows_evaluation
                 && situation.unallocated_bytes.zip(situation.held_bytes).is_some_and(|(rest, held)| rest < held / 10);
             let at = if has_small_rest { 0 } else { behind_what_brings_much(&steps, situation, diagnosis) };
             let mut own = own;
@@ -115,7 +128,11 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
         }
         None if diagnosis.cause == Cause::Refused && situation.engine.is_none() => {
             // Less is a cure, a look at others is none.
-            let at = steps.iter().position(|step| step.id == "look-at-device").unwrap_or(steps.len());
+            let look = steps.iter().position(|step| step.id == "look-at-device");
+            // Where many times the request was free, it is the refusal that has to be understood.
+            let was_empty = matches!(situation.backend, Some("HIP" | "ROCm"))
+                && situation.free_bytes > situation.tried_bytes.map(|tried| tried.saturating_mul(REFUSED_TIMES));
+            let at = look.map_or(steps.len(), |look| if was_empty { look + 1 } else { look });
             steps.splice(at..at, own);
         }
         None if diagnosis.cause == Cause::NeverFits && situation.engine.is_none() => {
@@ -123,12 +140,14 @@ pub fn steps(situation: &Situation, diagnosis: &Diagnosis) -> Vec<Step> {
             let of_request = situation.named.map(|named| named.of("request")).unwrap_or_default();
             let rest = own.into_iter().filter(|step| !of_request.contains(step));
             let rest: Vec<Step> = rest.collect();
-            let is_possible = situation.kind != Kind::MoreThanOneExabyte && small_total(situation, diagnosis).is_none();
+            let is_possible = !situation.has_wrong_size() && small_total(situation, diagnosis).is_none();
             let of_request: Vec<Step> = of_request.into_iter().filter(|_| is_possible).collect();
             // Its own words take the place of the general ones.
             steps.retain(|step| of_request.iter().all(|own| own.id != step.id));
             steps.splice(0..0, of_request);
-            steps.extend(rest);
+            if !situation.has_wrong_size() {
+                steps.extend(rest);
+            }
         }
         Some(step) => steps.insert(behind_what_brings_much(&steps, situation, diagnosis), step),
         None => {}
@@ -303,6 +322,9 @@ fn reserve(situation: &Situation, _: &Diagnosis) -> Option<Step> {
 
 fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     let total = situation.others_total_bytes();
+    if diagnosis.cause == Cause::OtherProcess && situation.unmeasured() > 0 {
+        return Some(unmeasured(situation));
+    }
     if diagnosis.cause == Cause::NeverFits
         || situation.is_limited()
         || total < WORTH_A_WORD_BYTES
@@ -349,6 +371,19 @@ fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
                 .with("torch.cuda.set_device(local_rank), model.to(f\"cuda:{local_rank}\"), or one GPU in CUDA_VISIBLE_DEVICES for each rank"),
         );
     }
+    if situation.is_test && situation.others.len() > 1 {
+        let step = Step::new(
+            "fewer-workers",
+            "run fewer workers of the test run on this GPU at once, or give each a GPU of its own; and free what tests keep",
+            format!(
+                "{}: the largest is of a worker whose tests keep memory, as a fixture, a reference cycle or PyTorch's cache does",
+                named.join(", ")
+            ),
+        );
+        return Some(step.brings(total, shortage).with(
+            "pytest -n 1, or a CUDA_VISIBLE_DEVICES for each PYTEST_XDIST_WORKER; gc.collect(); torch.cuda.empty_cache() after each test",
+        ));
+    }
     let own = situation.process_bytes.or(situation.held_bytes).unwrap_or(0);
     let alike = situation.others.iter().filter(|other| own > 0 && other.bytes.abs_diff(own) < own / 4).count();
     let hint = if alike > 0 {
@@ -365,6 +400,34 @@ fn processes(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     );
     let brings = step.brings(total, shortage);
     Some(brings.with(format!("ps -o pid,user,lstart,cmd -p {}; then kill those that are not needed", pids.join(","))))
+}
+
+/// Others that are listed without their memory.
+fn unmeasured(situation: &Situation) -> Step {
+    let (untold, shortage) = (untold_beyond_context(situation), situation.shortage_bytes());
+    if situation.started_together() {
+        return Step::new(
+            "own-device",
+            "give each rank of the job its own GPU, before it loads anything, and leave moving the model to the launcher's library",
+            format!(
+                "{} other processes with ids that follow each other are on this GPU; a smaller batch does not help while they load",
+                situation.unmeasured()
+            ),
+        )
+        .brings(untold, shortage)
+        .with(
+            "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])); device_map={\"\": local_rank}, no .to(\"cuda\") by hand; \
+             accelerate launch, deepspeed or torchrun",
+        );
+    }
+    let pids: Vec<String> = situation.others.iter().take(NAMED).map(|process| process.pid.to_string()).collect();
+    Step::new(
+        "end-process",
+        "end other processes on this GPU that are not needed, or use another GPU",
+        format!("{} is in use beside this process", size(situation.untold_bytes().unwrap_or(0))),
+    )
+    .brings(untold, shortage)
+    .with(format!("ps -o pid,user,lstart,cmd -p {}; then kill those that are not needed", pids.join(",")))
 }
 
 fn fragmentation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
@@ -467,6 +530,22 @@ fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             size(context::AT_MOST_BYTES)
         );
         Step::new("free-outside", "find which other library in this process uses the GPU", detail)
+    } else if situation.unmeasured() > 0 {
+        return None;
+    } else if situation.shares_memory {
+        Step::new(
+            "raise-shared-memory",
+            "see what else uses the machine's memory and how much of it the GPU may use: free memory of the host, such as a second copy of the \
+             weights, or raise the kernel's limit or the firmware's share",
+            format!(
+                "{} is neither free nor held by PyTorch; CPU and GPU share the total, and what moves to the CPU stays in the same memory",
+                size(situation.untold_bytes()?)
+            ),
+        )
+        .with(
+            "free -g; rocm-smi --showmeminfo vram gtt; ttm.pages_limit=N on the kernel's command line, with N = GiB × 262144 (older kernels: \
+             amdgpu.gttsize); ComfyUI: --disable-mmap",
+        )
     } else {
         let detail =
             format!("{} is neither free nor used by a process that the message lists", size(situation.untold_bytes()?));
@@ -536,6 +615,15 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     if situation.names_no_process && own.is_empty() {
         let step = larger_page_file();
         return Some(Step { title: format!("on Windows, {}", step.title), ..step });
+    }
+    if matches!(situation.backend, Some("HIP" | "ROCm")) {
+        let step = Step::new(
+            "look-at-device",
+            "run it again after a restart, and watch the memory of the GPU and of the host; then see whether driver and ROCm fit each other",
+            "if the same request fails with the same memory free, the limit is the driver's or the host's, which backs each allocation (WSL, \
+             Windows, an APU), and no setting of PyTorch moves it",
+        );
+        return Some(step.with("rocm-smi --showmeminfo vram gtt --showpids --showdriverversion; free -g"));
     }
     let step = Step::new(
         "look-at-device",
@@ -621,8 +709,7 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
     {
         return None;
     }
-    // Metal keeps buffers and graphs of every shape that it has seen.
-    if situation.backend == Some("MPS") && Some(situation.others_bytes) > situation.allocated_bytes {
+    if keeps_graphs(situation) {
         let step = Step::new(
             "shrink",
             "compute on less at once: a shorter or smaller input, in chunks of one shape, because Metal keeps a graph and its buffers for each shape",
@@ -634,7 +721,27 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         );
         return Some(step);
     }
+    if situation.purpose == Some(Purpose::Load) && situation.is_of_rank {
+        return Some(less_of_each_rank(missing(situation)));
+    }
     Some(less(situation.purpose, situation.is_training, missing(situation)))
+}
+
+/// Metal keeps buffers and graphs of every shape that it has seen.
+fn keeps_graphs(situation: &Situation) -> bool {
+    situation.backend == Some("MPS") && Some(situation.others_bytes) > situation.allocated_bytes
+}
+
+/// A program with a user interface lives for many inputs.
+fn restart_program(situation: &Situation) -> Step {
+    Step::new(
+        "restart-process",
+        "restart the program: Metal's graphs and buffers of earlier inputs then go; and use a newer torch",
+        format!(
+            "{} is held by Metal in this process beside PyTorch's tensors, and nothing releases it while the process lives",
+            size(situation.others_bytes)
+        ),
+    )
 }
 
 /// Whether others have nearly the whole GPU: hardly any program is so small that it would fit beside them.

@@ -2,7 +2,7 @@
 
 use highwater_units::size;
 
-use crate::log::Found;
+use crate::log::{Found, Group};
 use crate::situation::Situation;
 use crate::steps::Step;
 
@@ -12,6 +12,9 @@ const FLAT_PART: u64 = 8;
 const FLAT_ERROR: u64 = 500;
 /// Weights and averages in 16 and 32 bits are no more buffers of one size.
 const MOST_BUFFERS: u64 = 8;
+
+/// What steps call a batch, as one of several things to make smaller.
+const BATCHES: [&str; 2] = ["a smaller batch, ", "a smaller micro-batch, "];
 
 /// Adapters with more parameters hold whole layers.
 const LARGE_ADAPTER: u64 = 100_000_000;
@@ -79,6 +82,20 @@ pub(super) fn restart_kernel() -> Step {
     )
 }
 
+/// What a shell sets that ends at once; adds the step that sets it for the program.
+pub(super) fn lost_variable(steps: &mut Vec<Step>) -> String {
+    let step = Step::new(
+        "set-variable",
+        "set environment variables in Python, before the first import of torch, and restart the kernel or the program for it",
+        "a GPU that is chosen afterwards is not the one that is used",
+    )
+    .with("import os; os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"; then import torch; or device=1 in the call");
+    steps.insert(steps.len().min(1), step);
+    "`!export` in a notebook, like os.system(\"export …\"), sets a variable of a shell that ends at once: the program does not see it, neither a \
+     GPU chosen in that way nor a setting of the allocator"
+        .to_owned()
+}
+
 /// Where the numbers do not tell, the lines do: in a job, every rank's copy goes to one GPU.
 pub(super) fn restored(situation: &Situation) -> String {
     let held = situation.held_bytes.or(situation.allocated_bytes);
@@ -101,10 +118,97 @@ pub(super) fn restore_on_host() -> Step {
     .with("torch.load(path, map_location=\"cpu\"), load_file(path, device=\"cpu\")")
 }
 
+/// An evaluation leaves segments of other sizes behind.
+pub(super) fn release_after_evaluation(situation: &Situation) -> Step {
+    let own = situation.named.map(|named| named.of("evaluate")).unwrap_or_default();
+    let own = own.into_iter().find_map(|step| step.change).map_or_else(String::new, |change| format!("{change}; "));
+    Step::new(
+        "evaluate-in-parts",
+        "evaluate in smaller batches, and empty PyTorch's cache after each evaluation",
+        "the evaluation's sizes are not those of training: what it leaves in the cache fits no request of training",
+    )
+    .with(format!("{own}torch.cuda.empty_cache() in a callback after the evaluation (on_evaluate)"))
+}
+
+/// Where nothing tells which call failed.
+pub(super) fn wait_for_launches() -> Step {
+    Step::new(
+        "find-call",
+        "run once more with launches that wait, and read in the traceback which call fails: a context, pinned memory of the host, a kernel",
+        "the driver's error may come later than the call that it is of, and a full host gives the same one",
+    )
+    .with("CUDA_LAUNCH_BLOCKING=1")
+}
+
+/// Words of lines that exchange something between ranks, or wait for others.
+const COLLECTIVE: [&str; 9] =
+    ["callback", "checkpoint", "broadcast", "gather", "scatter", "barrier", "all_reduce", "distributed", "recv"];
+
+/// Where a size that no device has may come from.
+pub(super) fn find_wrong_size(steps: &mut Vec<Step>, group: &Group) {
+    let frames = || [&group.asked.innermost, &group.asked.own].into_iter().flatten();
+    let has = |words: &[&str]| {
+        frames().any(|frame| {
+            let names = [&frame.file, &frame.function, &frame.source].map(|name| name.to_ascii_lowercase());
+            words.iter().any(|word| names.iter().any(|name| name.contains(word)))
+        })
+    };
+    if has(&["_c."]) {
+        let step = Step::new(
+            "rebuild-extension",
+            "rebuild the extension of the traceback's line with the CUDA toolkit that PyTorch was built with, for this GPU",
+            "its kernels computed the size: built with another CUDA release or for another GPU they return anything; no setting of memory helps",
+        );
+        steps.insert(
+            0,
+            step.with("python -c \"import torch; print(torch.version.cuda)\"; nvcc --version; pip install --no-build-isolation --force-reinstall ."),
+        );
+    }
+    if group.message.rank.is_some() {
+        let step = Step::new(
+            "match-collectives",
+            "see whether all ranks call the same collectives in the same order: one with fewer batches, or one that failed or timed out before, \
+             leaves the others out of step",
+            "the size of an object that is sent between ranks is received first, and out of step it is anything",
+        );
+        let at = usize::from(!has(&COLLECTIVE)).min(steps.len());
+        steps.insert(
+            at,
+            step.with("NCCL_DEBUG=INFO TORCH_DISTRIBUTED_DEBUG=DETAIL; drop_last=True, as many batches on each rank"),
+        );
+    }
+}
+
+/// Why attention to images needs so much.
+pub(super) const PATCHES: &str = "the line is of a model's part for images: it attends between all patches of an image or video, and where its \
+                                  scores are held whole they grow with the square of the patches, so that twice the side needs 16 times as much";
+
+/// Fewer patches.
+pub(super) fn fewer_pixels() -> Step {
+    Step::new(
+        "fewer-pixels",
+        "use an attention that never holds all scores, or give the model fewer pixels of each image or frame, and fewer images",
+        "a mask keeps PyTorch from its fused kernel; without one the scores of all patches are one tensor, whatever the batch",
+    )
+    .with(
+        "attn_implementation=\"flash_attention_2\" (flash_attn: fa2 in LLaMA-Factory); max_pixels=1024*28*28 in the processor \
+         (image_max_pixels in LLaMA-Factory), or smaller images",
+    )
+}
+
 /// Where each batch is one sample already, a smaller one is no step.
 pub(super) fn of_one_sample(steps: &mut [Step], found: &Found) {
     if found.dimensions.batches != [1] {
         return;
+    }
+    for step in steps.iter_mut().filter(|step| step.id == "shrink") {
+        let Some(change) = &step.change else { continue };
+        let is_batch = |part: &&str| part.contains("batch_size") && (part.ends_with(": 1") || part.ends_with("=1"));
+        let rest: Vec<&str> = change.split(", ").filter(|part| !is_batch(part)).collect();
+        if !rest.is_empty() && rest.len() < change.split(", ").count() {
+            step.title = BATCHES.iter().fold(step.title.clone(), |title, words| title.replacen(words, "", 1));
+            step.change = Some(rest.join(", "));
+        }
     }
     for step in steps.iter_mut().filter(|step| step.id == "shrink" && step.change.is_none()) {
         "reduce the memory needed at once: shorter sequences or smaller inputs, activation checkpointing, bfloat16, a sharded or 8-bit \

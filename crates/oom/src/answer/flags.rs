@@ -332,6 +332,16 @@ pub fn shares(log: &EngineLog) -> Option<String> {
     if let Some(deficit) = printed.kv_cache_bytes.filter(|&bytes| bytes < 0) {
         parts.push(format!("KV cache −{}", size(deficit.unsigned_abs())));
     }
+    if log.engine == Some("ollama") {
+        // What it estimated before it loaded.
+        let layers = printed
+            .layers_on_gpu
+            .zip(printed.layers)
+            .map_or_else(String::new, |(some, all)| format!(" with {some} of {all} layers on the GPU"));
+        parts.extend(printed.partial_bytes.map(|bytes| format!("{} needed{layers}, by its own estimate", size(bytes))));
+        parts.extend(printed.required_bytes.map(|bytes| format!("{} needed in all", size(bytes))));
+        parts.extend(printed.free_before_bytes.map(|bytes| format!("{} free before", size(bytes))));
+    }
     if parts.is_empty() {
         return None;
     }

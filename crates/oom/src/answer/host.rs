@@ -665,7 +665,32 @@ fn killed_at_limit(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         process(event)
     );
     let saves = was_saving(event, found).then(save_less);
-    (because(Cause::HostMemory, text), saves.into_iter().chain([raise_limit(limit), less_host_memory()]).collect())
+    let mut diagnosis = because(Cause::HostMemory, text);
+    let is_small = resident_bytes(event, found).is_some_and(|held| held < SMALL_VICTIM_BYTES);
+    if is_small {
+        diagnosis.notes.push(
+            "the process that was killed is not the one that fills the limit: the kernel takes the process with the highest score, which settings \
+             move (`oom_score_adj`), and its end released hardly anything; its total-vm is address space, not memory"
+                .to_owned(),
+        );
+    }
+    let grows = is_small.then(find_growing);
+    let steps = grows.into_iter().chain(saves).chain([raise_limit(limit), less_host_memory()]);
+    (diagnosis, steps.collect())
+}
+
+/// A process that holds less fills no limit.
+const SMALL_VICTIM_BYTES: u64 = 256 << 20;
+
+/// Who fills a limit, where it is not the process that was killed.
+fn find_growing() -> Step {
+    Step::new(
+        "find-growing",
+        "find what really grows in this job or container: its processes by resident memory, and files in memory (/dev/shm, tmpfs), which count \
+         towards the limit, too",
+        "without that, the next kill comes soon",
+    )
+    .with("ps -eo pid,rss,comm --sort=-rss | head; grep -E '^(anon|file|shmem) ' /sys/fs/cgroup/memory.stat; df -h /dev/shm")
 }
 
 fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
@@ -673,7 +698,7 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let of = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
     let used = host_use(found);
     let text = format!(
-        "{} was killed by signal 9 (exit code 137){used}: usually because the host ran out of memory or the container reached its \
+        "{} was killed by signal 9 (exit code 137, or -9 to a launcher){used}: usually because the host ran out of memory or the container reached its \
          limit{of}, not because the GPU was full; a scheduler's time limit or a person can also end a process this way",
         process(event)
     );
@@ -684,6 +709,8 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         || event.origin == "Ollama";
     let first = if holds_one_model { general::smaller_model(None) } else { less_host_memory() };
     let mut steps = vec![first, raise_limit(limit), look_at_kernel()];
+    // A launcher tells only the signal: nothing else in the text speaks of the host's memory.
+    let is_of_launcher = event.origin == "torchrun" && found.surroundings.engine.is_none() && limit.is_none();
     if found.surroundings.is_within_limit {
         // Docker itself does not say who ended it.
         steps.rotate_right(1);
@@ -698,6 +725,12 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         || !holds_one_model && (found.surroundings.engine.is_some() || event.origin.starts_with("SGLang"))
     {
         steps.swap(0, 1);
+    } else if is_of_launcher {
+        steps.rotate_right(1);
+        steps[0].detail.push_str(
+            "; if it always ends at the same step, see what the program does there (a checkpoint, an evaluation), or whether its memory grows \
+             until then",
+        );
     }
     (because(Cause::HostMemory, text), steps)
 }

@@ -5,7 +5,7 @@ use highwater_units::size;
 use super::added::state_on_host;
 use super::engines::{CAPTURE, end_others};
 use super::flags::{after_start, while_loading};
-use super::{because, frameworks, general, llama, not_memory, vllm};
+use super::{because, frameworks, general, llama, not_memory, refusals, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
@@ -102,18 +102,22 @@ fn asynchronous(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if let Some(named) = found.surroundings.named.filter(|_| !steps.is_empty()) {
         steps.extend(named.of("numbers"));
     } else {
-        steps.push(Step::new(
-            "shrink",
-            "reduce the memory needed at once: a smaller batch, lower resolution or shorter sequences",
-            "the text has no numbers, so it does not show by how much",
-        ));
+        // Hardly any program but ComfyUI chooses this allocator without being told to.
+        steps.push(
+            Step::new(
+                "shrink",
+                "reduce the memory needed at once: a smaller batch, fewer pixels or shorter sequences, a VAE in tiles, a smaller model file",
+                "the text has no numbers, so it does not show by how much; memory of the host does not count",
+            )
+            .with("in ComfyUI, which chooses this allocator by itself: python main.py --lowvram, VAE Decode (Tiled), models in fp8 or GGUF"),
+        );
         steps.push(
             Step::new(
                 "record",
                 "include the lines after it, or run once with PyTorch's own allocator",
                 "its message has the numbers",
             )
-            .with("remove `backend:cudaMallocAsync` from PYTORCH_CUDA_ALLOC_CONF"),
+            .with("python main.py --disable-cuda-malloc (ComfyUI), or remove `backend:cudaMallocAsync` from PYTORCH_CUDA_ALLOC_CONF"),
         );
     }
     (because(Cause::Unknown, text), steps)
@@ -142,8 +146,15 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         event.origin
     );
     // The GPU is full, whoever asks last: what the program needs comes before what its allocator keeps.
-    let first =
-        event.asked.purpose.map_or_else(shrink, |purpose| less(Some(purpose), None, WITHOUT_NUMBERS.to_owned()));
+    let of_convolution = || {
+        Step::new(
+            "shrink",
+            "compute on less at once: smaller or fewer images, or tiles of them one after another",
+            "a convolution's workspace grows with its images; the error has no numbers, so it does not show by how much",
+        )
+    };
+    let usual = || if event.origin.starts_with("cuDNN") { of_convolution() } else { shrink() };
+    let first = event.asked.purpose.map_or_else(usual, |purpose| less(Some(purpose), None, WITHOUT_NUMBERS.to_owned()));
     let mut steps = vec![
         first,
         margin("PyTorch's cached memory counts as used for the library"),
@@ -271,8 +282,15 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         asked(event),
         event.number("gpu").map_or_else(String::new, |gpu| format!(" on GPU {gpu} of its host"))
     );
+    let of_gpu = event.number("gpu").map_or_else(|| "the GPU".to_owned(), |gpu| format!("GPU {gpu}"));
     let steps = vec![
         margin("NCCL allocates at the first collective of each group, a few hundred MiB each"),
+        Step::new(
+            "look-at-device",
+            format!("see what fills {of_gpu}, and whether each rank has a GPU of its own"),
+            "the other ranks then lose their connection to this one, which is no failure of the network",
+        )
+        .with("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv; torch.cuda.set_device(local_rank)"),
         Step::new(
             "warm-up-nccl",
             "create the groups before the model is loaded",
@@ -631,7 +649,8 @@ fn nvml_assert(found: &Found) -> (Diagnosis, Vec<Step>) {
     });
     let text = format!(
         "PyTorch's allocator was out of memory and failed while it made its message, since NVML does not answer for this GPU (a MIG \
-         slice, a Jetson, a container without NVML): the numbers are lost{slice}"
+         slice, a Jetson, a container without NVML): the numbers are lost{}{slice}",
+        refusals::last_of(found).map_or_else(String::new, |numbers| format!("; {numbers}"))
     );
     let newer = Step::new("record", "use a newer torch, whose message does not need NVML", "it then has the numbers");
     (because(Cause::TooBig, text), vec![shrink(), newer])

@@ -37,7 +37,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         || found.events.iter().any(|event| event.origin.starts_with("Ollama"));
     log.engine = Some(if is_ollama { "ollama" } else { "llama.cpp" });
     let (mut diagnosis, mut steps) = match event.id {
-        _ if has_recovered(found) => recovered(),
+        _ if has_recovered(found) => recovered(found),
         "ollama-system" => system_memory(event),
         "llama-host" if log.max_model_len.is_some() && part(&log, found) == Part::Cache => cache_of_host(event, &log),
         "llama-host" => general::of_host(event, Some(Program::Llama)),
@@ -95,12 +95,19 @@ fn has_recovered(found: &Found) -> bool {
     found.events.iter().filter(of_llama).all(|event| event.line < retry.line && event.count <= retry.count)
 }
 
-fn recovered() -> (Diagnosis, Vec<Step>) {
-    let text = "the compute buffers for pipeline parallelism did not fit, and llama.cpp continued without it; with \
-         it they are several times as large, and the text has no failure after that";
+fn recovered(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let refused = found.events.iter().find(|event| event.id == "llama-buffer" && event.requested().is_some());
+    let numbers = refused.map_or_else(String::new, |event| {
+        let device = event.number("device").map_or_else(String::new, |device| format!(" on GPU {device}"));
+        format!(", {}{device},", size(event.requested().unwrap_or(0)))
+    });
+    let text = format!(
+        "the compute buffers for pipeline parallelism{numbers} did not fit, and llama.cpp continued without it; with it they are several \
+         times as large, and the text has no failure after that; they hold neither weights nor the KV cache"
+    );
     let step = Step::new(
         "smaller-batch",
-        "for pipeline parallelism, compute fewer tokens of a prompt at once; or build without it",
+        "nothing has to change if it runs; for pipeline parallelism, compute fewer tokens of a prompt at once, or build without it",
         "it keeps a copy of the buffers for each batch in flight",
     )
     .with("--ubatch-size 256, or cmake -DGGML_SCHED_MAX_COPIES=1");

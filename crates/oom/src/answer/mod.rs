@@ -11,6 +11,7 @@ mod libraries;
 mod llama;
 mod not_memory;
 mod other_engines;
+mod refusals;
 mod sglang;
 mod shape;
 mod summary;
@@ -34,8 +35,8 @@ use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
 use super::steps::{FRAGMENTATION, Step, larger_page_file, record_a_snapshot, sort, steps};
 use added::{
-    flat_buffers, fused_attention, in_chunks, many_trained, of_one_sample, restart_kernel, restore_on_host, restored,
-    shard, state_on_host,
+    flat_buffers, fused_attention, in_chunks, lost_variable, many_trained, of_one_sample, restart_kernel,
+    restore_on_host, restored, shard, state_on_host, wait_for_launches,
 };
 
 /// What an answer is about.
@@ -91,6 +92,7 @@ fn of_log(found: &Found) -> Option<Answer> {
     let mut situation = found.groups.first().map(|group| Situation::of_group(group, found.surroundings));
     if let Some(situation) = &mut situation {
         summary::complete(situation, found);
+        refusals::complete(situation, found);
     }
     let of_host = situation.as_ref().and_then(|situation| full_host(situation, found));
     let event = of_host.or_else(|| strongest(found));
@@ -141,6 +143,7 @@ fn of_log(found: &Found) -> Option<Answer> {
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
+    while_loading(&mut steps, diagnosis.cause, event, found);
     if let Some(situation) = situation.as_ref().filter(|_| of_host.is_some()) {
         diagnosis.notes.push(format!(
             "the driver's refusal follows from that: it reports {} free on the GPU, and refused {}, because Windows commits memory of the host \
@@ -158,6 +161,9 @@ fn of_log(found: &Found) -> Option<Answer> {
     let is_of_ollama = ["llama-", "ollama-"].iter().any(|engine| event.id.starts_with(engine));
     if let Some(variable) = found.events.iter().find(|other| other.id == "variable" && is_of_ollama) {
         // What the user wanted to set is not set.
+        if not_memory::named_variable(variable).0 == "OLLAMA_GPU_OVERHEAD" {
+            steps.retain(|step| step.id != "leave-margin");
+        }
         steps.insert(0, not_memory::fix_variable(variable));
     }
     let is_of_engine = ENGINES.iter().any(|engine| event.id.starts_with(engine));
@@ -175,6 +181,17 @@ fn of_log(found: &Found) -> Option<Answer> {
         diagnosis.notes.extend(asked(&event.asked));
     }
     Some(Answer { subject: Subject::Event(at), situation: situation.filter(|_| has_numbers), diagnosis, steps })
+}
+
+/// Puts what helps while weights are loaded in the place of smaller batches and inputs, which are not there yet.
+fn while_loading(steps: &mut [Step], cause: Cause, event: &Event, found: &Found) {
+    let is_of_gpu = matches!(cause, Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch);
+    if !is_of_gpu || !event.asked.loads() || ENGINES.iter().any(|engine| event.id.starts_with(engine)) {
+        return;
+    }
+    for step in steps.iter_mut().filter(|step| step.id == "shrink" && step.change.is_none()) {
+        *step = less(Some(Purpose::Load), found.surroundings.is_training(), std::mem::take(&mut step.detail));
+    }
 }
 
 /// Puts the program's own options in the place of general advice that comes first.
@@ -212,6 +229,17 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         if group.asked.gathers_state() {
             steps.insert(0, state_on_host());
         }
+        if situation.has_wrong_size() {
+            added::find_wrong_size(&mut steps, group);
+        }
+        let is_large = situation.tried_bytes >= Some(LARGE_SCORES_BYTES) && situation.engine.is_none();
+        if is_large
+            && group.asked.attends_to_images()
+            && matches!(diagnosis.cause, Cause::TooBig | Cause::NeverFits | Cause::Unknown)
+        {
+            diagnosis.notes.push(added::PATCHES.to_owned());
+            steps.insert(0, added::fewer_pixels());
+        }
         let error = |tried| last_digit_bytes(tried).div_ceil(2);
         let shape = |tried| shape::shape(tried, error(tried), &found.dimensions);
         diagnosis.notes.extend(situation.tried_bytes.and_then(shape));
@@ -222,6 +250,20 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             );
         }
         diagnosis.notes.extend(summary::note(group.message.device, found));
+        diagnosis.notes.extend(refusals::note(&situation, found));
+        if found.surroundings.loads_otherwise {
+            diagnosis.notes.push(
+                "the loader catches this error and tries to load the same part in another way, so the log goes on: the error that ends the \
+                 program is a later one"
+                    .to_owned(),
+            );
+        }
+        if situation.follows_evaluation && diagnosis.cause == Cause::Fragmentation {
+            steps.insert(steps.len().min(1), added::release_after_evaluation(&situation));
+        }
+        if found.surroundings.loses_variable {
+            diagnosis.notes.push(lost_variable(&mut steps));
+        }
         diagnosis.notes.extend(several_ranks(found));
         if let Some(slice) = slice_of(&situation, found) {
             diagnosis.notes.push(format!(
@@ -240,7 +282,6 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             );
         }
         if situation.engine.is_none() {
-            of_one_sample(&mut steps, found);
             diagnosis.notes.extend(many_trained(&mut steps, found));
         }
         if let Some(times) = flat_buffers(&situation).filter(|_| group.asked.is_backward()) {
@@ -303,7 +344,15 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 steps.sort_by_key(|step| FRAGMENTATION.contains(&step.id));
             }
         }
-        if diagnosis.cause == Cause::EngineShare {
+        if found.surroundings.warms_up && !is_trial && !is_loading {
+            // The sampler's test with all sequences at once is the largest part of the warm-up.
+            diagnosis.notes.push(
+                "the log names vLLM's warm-up after the KV cache is laid out: there it captures CUDA graphs and tests the sampler with \
+                 `max_num_seqs` sequences at once"
+                    .to_owned(),
+            );
+            steps.sort_by_key(|step| step.id != "fewer-sequences");
+        } else if diagnosis.cause == Cause::EngineShare {
             // Gaps between its buffers are of its own making where its share leaves too little.
             steps.sort_by_key(|step| (step.id != "lower-share", FRAGMENTATION.contains(&step.id)));
         }
@@ -394,8 +443,16 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         }
         let own = found.surroundings.own_steps(found.groups.first().and_then(|group| group.asked.purpose));
         if situation.kind == Kind::Driver && !own.is_empty() {
-            // Only the models can give way; a snapshot helps the program's authors.
-            steps.splice(..0, own);
+            // Only the models can give way; a snapshot helps the program's authors. Of a trainer nobody knows what failed.
+            let is_unknown = found.surroundings.is_training() == Some(true)
+                && group.is_some_and(|group| group.asked.innermost.is_none() && group.asked.purpose.is_none());
+            if is_unknown && !situation.is_windows {
+                let look = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
+                steps.insert(look, wait_for_launches());
+                steps.extend(own);
+            } else {
+                steps.splice(..0, own);
+            }
             if situation.is_windows {
                 steps.insert(1, larger_page_file());
             }
@@ -409,14 +466,17 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
                 if known { 0 } else { steps.len() },
                 less(situation.purpose, situation.is_training, WITHOUT_NUMBERS.to_owned()),
             );
+            let behind_look = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
             if situation.is_notebook {
-                let at = steps.iter().position(|step| step.id == "look-at-device").map_or(0, |at| at + 1);
-                steps.insert(at, restart_kernel());
+                steps.insert(behind_look, restart_kernel());
+            } else if group.is_some_and(|group| group.asked.innermost.is_none() || group.asked.only_looks()) {
+                steps.insert(behind_look, wait_for_launches());
             }
             steps.push(record_a_snapshot(&situation));
         } else if diagnosis.cause != Cause::NeverFits {
             steps.push(record_a_snapshot(&situation));
         }
+        of_one_sample(&mut steps, found);
     }
     Answer { subject: Subject::Message(0), situation: Some(situation), diagnosis, steps }
 }
@@ -569,8 +629,8 @@ fn weight(event: &Event) -> u8 {
         // It says which of two limits a failed request met.
         "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
         // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan" | "on-cpu" | "halved-batch"
-        | "spilled" | "mlx-large" => 0,
+        "bfc-totals" | "driver-refusal" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan"
+        | "on-cpu" | "halved-batch" | "spilled" | "mlx-large" => 0,
         // The only numbers of a message that PyTorch's own words do not cover.
         "npu" if event.bytes("free").is_some() => 3,
         "general" if event.text("place") == Some("unknown") => 0,
@@ -611,6 +671,7 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| general::explain(event, found))
         .or_else(|| web::explain(event))
         .or_else(|| warnings::explain(event, found))
+        .or_else(|| refusals::explain(event, found))
         .or_else(|| not_memory::explain(event, found))
         .or_else(|| growth::explain(event, found))
 }

@@ -81,7 +81,13 @@ fn between(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Ste
     );
     let less = less
         .with("--cuda-graph-max-bs 8 (or --disable-cuda-graph) --chunked-prefill-size 2048 --max-running-requests 16");
-    let steps = middle.into_iter().chain([less, less_weights(log, &printed, missing_of_message(found))]).collect();
+    let fewer = less_weights(log, &printed, missing_of_message(found));
+    // What the text has changed without success is no first step.
+    let is_tried = ["chunked-prefill-size", "max-running-requests", "cuda-graph-max-bs", "disable-cuda-graph"]
+        .iter()
+        .any(|name| found.command.names(name));
+    let rest = if is_tried { [fewer, less] } else { [less, fewer] };
+    let steps = middle.into_iter().chain(rest).collect();
     (because(Cause::EngineShare, text), steps)
 }
 
@@ -285,6 +291,16 @@ fn batch(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>
              attention, windows), were short; neither the cache nor the GPU is full"
         );
         let fewer = fewer_running("each takes whole pages, and its own state or window");
+        let page = found.command.set("page-size").and_then(|flag| flag.value.as_deref()?.parse::<u64>().ok());
+        if let Some(page) = page.filter(|&page| page > 1 && available / page < tokens) {
+            let text = format!(
+                "the KV cache has {available} tokens left, and could not give {tokens}: with pages of {page} tokens these are {} pages, and each \
+                 running request may need a new one; the scheduler counted tokens, and the GPU is not full",
+                available / page
+            );
+            let single = newer().with("pip install -U sglang; until then --page-size 1");
+            return (because(Cause::KvCache, text), vec![single, fewer]);
+        }
         return (because(Cause::KvCache, text), vec![newer(), chunked_prefill(log), fewer]);
     }
     if let Some(part) = found.surroundings.pool_use.filter(|part| part.millionths < HALF) {

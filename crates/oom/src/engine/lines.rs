@@ -96,6 +96,7 @@ pub(crate) const LINES: &[Row] = &[
     row("llama.cpp", "llama.cpp (Metal)", "recommendedMaxWorkingSetSize = {budget:t}").at("recommendedMaxWorking"),
     row("llama.cpp", "llama.cpp", "pipeline parallelism enabled (n_copies={copies:n})"),
     row("ollama", "Ollama up to 0.11", "memory.required.full=\"{required:b}\""),
+    row("ollama", "Ollama up to 0.11", "memory.required.partial=\"{partial:b}\""),
     row("ollama", "Ollama up to 0.11", "memory.available=\"[{free_before:b}"),
     row("ollama", "Ollama up to 0.11", "layers.model={layers:n} layers.offload={layers_on_gpu:n}"),
     row("ollama", "Ollama up to 0.11", "memory.required.kv=\"{kv_cache:b}\""),

@@ -116,6 +116,8 @@ pub struct Printed {
     pub layers: Option<u64>,
     /// All that the model needs, as Ollama estimates it.
     pub required_bytes: Option<u64>,
+    /// What it estimates for the layers that it puts on the GPU.
+    pub partial_bytes: Option<u64>,
     /// Copies of a graph's buffers that llama.cpp keeps for pipeline parallelism.
     pub graph_copies: Option<u64>,
     /// Memory still in use after each sleep, in order.
@@ -228,6 +230,7 @@ impl Printed {
             "layers_on_gpu" => set(&mut self.layers_on_gpu, number),
             "layers" => set(&mut self.layers, number),
             "required" => set(&mut self.required_bytes, bytes),
+            "partial" => set(&mut self.partial_bytes, bytes),
             "copies" => set(&mut self.graph_copies, number),
             "sleep_in_use" if self.sleep_in_use_bytes.len() < MAX_SLEEPS => self.sleep_in_use_bytes.push(bytes),
             _ => {}
@@ -255,6 +258,7 @@ impl Printed {
             (&mut self.layers_on_gpu, other.layers_on_gpu),
             (&mut self.layers, other.layers),
             (&mut self.required_bytes, other.required_bytes),
+            (&mut self.partial_bytes, other.partial_bytes),
             (&mut self.graph_copies, other.graph_copies),
         ];
         for (field, value) in fields {

@@ -226,6 +226,11 @@ pub(super) const ROWS: &[Row] = &[
         "SGLang 0.4.7 or newer",
         "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens.",
     ),
+    row(
+        "sglang-prefill",
+        "SGLang up to 0.4",
+        "Prefill out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Avaliable tokens: {available:n}",
+    ),
     row("sglang-prefill", "SGLang", "Prefill out of memory."),
     row(
         "sglang-request",
@@ -241,6 +246,16 @@ pub(super) const ROWS: &[Row] = &[
         "sglang-request",
         "SGLang up to 0.4",
         "Request length is longer than the KV cache pool size or the max context length",
+    ),
+    row(
+        "sglang-decode",
+        "SGLang 0.4.7 or newer",
+        "Decode out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Available tokens: {available:n}",
+    ),
+    row(
+        "sglang-decode",
+        "SGLang up to 0.4",
+        "Decode out of memory. Try to lower your batch size. Try to allocate {tokens:n} tokens. Avaliable tokens: {available:n}",
     ),
     row("sglang-decode", "SGLang", "Decode out of memory."),
     row("sglang-decode", "SGLang 0.5.10 or newer", "DFLASH draft OOM when allocating"),

@@ -13,7 +13,7 @@
 //! | `d` | whole numbers with commas between them |
 //! | `n` | a whole number, with or without separators |
 //! | `f` | a decimal number |
-//! | `w` | a word, to the next punctuation |
+//! | `w` | a word, to the next punctuation; `::` is part of one |
 //! | `q` | a word in quotes |
 //!
 //! `{*}` passes over at most 200 bytes, to the words behind it. `{<name}` at the beginning takes the word before; `{^}` there, and `{$}`
@@ -222,7 +222,10 @@ fn value(kind: &str, text: &[u8]) -> Read<Value> {
         }
         "w" => {
             let ends = |byte: u8| b",;:()[]{}'\"`".contains(&byte);
-            let length = text.iter().take(WORD_BYTES).take_while(|byte| !ends(**byte)).count();
+            // `ray::IDLE`, `VLLM::Worker_TP`.
+            let is_inner =
+                |at: usize| text[at] == b':' && (text.get(at + 1) == Some(&b':') || at > 0 && text[at - 1] == b':');
+            let length = (0..text.len().min(WORD_BYTES)).take_while(|&at| !ends(text[at]) || is_inner(at)).count();
             found((length > 0).then(|| (Value::Text(text_of(&text[..length])), length)))
         }
         "q" => {

@@ -19,7 +19,8 @@ const MAX_GPUS: usize = 64;
 const MAX_PROCESSES: usize = 256;
 
 /// Bytes that a line must hold to be looked at here, beside those of notebooks.
-const AROUND: [&str; 52] = [
+const AROUND: [&str; 53] = [
+    super::refusal::ANCHOR,
     OF_ALL,
     COMPILES[0],
     COMPILES[1],
@@ -251,7 +252,9 @@ impl Found {
         if !seen.has_expandable_segments && !is_amid && words.has("expandable_segments:True") {
             // Not where PyTorch or an engine advises it.
             let advice: [&[u8]; 4] = [b"try setting", b"by PyTorch", b"avoid fragmentation", b"ompatible"];
-            seen.has_expandable_segments = !advice.iter().any(|words| has(words));
+            // Nor where a shell sets it that ends at once.
+            let is_lost = has(b"!export") || has(b"! export") || has(b"os.system(");
+            seen.has_expandable_segments = !is_lost && !advice.iter().any(|words| has(words));
             seen.names_new_variable = seen.has_expandable_segments && has(b"PYTORCH_ALLOC_CONF");
         }
         seen.lacks_gpu_build |= words.has_any(&WITHOUT_GPU);

@@ -5,6 +5,7 @@ use super::event::Event;
 use super::growth::{Growth, Settled};
 use super::prose::{Command, FrontEnd};
 use super::purpose::Purpose;
+use super::refusal::Refusal;
 use super::summary::MemorySummary;
 use super::trace::AskedAt;
 use crate::engine::EngineLog;
@@ -158,6 +159,18 @@ pub struct Surroundings {
     pub is_fully_sharded: bool,
     /// It speaks of saving a checkpoint.
     pub saves: bool,
+    /// It names tests, as pytest prints them.
+    pub is_test: bool,
+    /// It names a machine whose CPU and AMD GPU share the memory.
+    pub shares_memory: bool,
+    /// It says that training fails after an evaluation, and not without one.
+    pub follows_evaluation: bool,
+    /// It names the last part of vLLM's start, after the KV cache.
+    pub warms_up: bool,
+    /// A loader tried to load a model, failed, and tries another way.
+    pub loads_otherwise: bool,
+    /// It exports a variable in a shell that ends at once, as `!export` in a notebook does.
+    pub loses_variable: bool,
 }
 
 impl Surroundings {
@@ -258,6 +271,8 @@ pub struct Found {
     pub saving_line: u64,
     /// A figure of memory that rose at first and has stayed since then.
     pub settled: Option<Settled>,
+    /// Refusals of the driver that PyTorch warned of.
+    pub refusals: Vec<Refusal>,
     /// The command that was run, as far as the text shows it.
     pub command: Command,
     /// What else the log says.

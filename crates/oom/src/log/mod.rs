@@ -14,6 +14,7 @@ mod line;
 mod origin;
 mod prose;
 mod purpose;
+mod refusal;
 mod skip;
 mod summary;
 mod table;
@@ -36,6 +37,8 @@ use prose::ProseReader;
 pub(crate) use prose::is_same_flag;
 pub use prose::{Command, Flag, FrontEnd};
 pub use purpose::Purpose;
+pub use refusal::Refusal;
+pub(crate) use refusal::has_gone_on;
 use rustc_hash::FxHashMap;
 use skip::{FINDERS, PASTED_LINES};
 pub use summary::MemorySummary;
@@ -248,6 +251,7 @@ impl LogReader {
         self.lend_purposes();
         self.found.settled = self.growth.settled();
         self.found.growths = self.growth.finish();
+        self.found.tell_refusal();
         self.found.tell_growth();
         self.found
     }
@@ -370,12 +374,16 @@ impl LogReader {
                 is_told |= !hits.is_empty();
                 self.tell_all(hits, of_line.rank, joined.line, &of_line.key);
             }
-            if joined.may_tell && !is_told {
+            if joined.may_tell && !is_told && !seen.has(refusal::ANCHOR) {
                 self.sentence = grammar::read(&joined.text);
                 told_at = joined.line;
             }
         }
-        let may_tell = !is_told && self.sentence.is_none() && seen.may_tell() && !has_faulted;
+        let is_refusal = seen.has(refusal::ANCHOR);
+        if is_refusal {
+            self.found.read_refusal(body, of_line.rank);
+        }
+        let may_tell = !is_told && self.sentence.is_none() && seen.may_tell() && !has_faulted && !is_refusal;
         if may_tell {
             self.sentence = grammar::read(unboxed(&line, &line));
             told_at = self.found.lines + 1;
@@ -414,7 +422,12 @@ impl LogReader {
         // A launcher ends all processes after any failure: of memory only where the host was filled, and no error stands before.
         let fills_host = self.found.surroundings.is_loading_shards || self.found.surroundings.offloads_to_host;
         let is_of_memory = fills_host && !self.trace.has_seen_any();
+        let is_of_limit = hits.iter().any(|hit| hit.row.id == "limit-kill");
         for hit in hits {
+            if hit.row.id == "oom-kill" && is_of_limit {
+                // The same words, without the limit.
+                continue;
+            }
             if hit.row.id == "launcher-kill" && !is_of_memory {
                 continue;
             }

@@ -37,6 +37,12 @@ enum Says {
     Starts(FrontEnd),
     Fsdp,
     Saves,
+    Tests,
+    SharedMemory,
+    LostVariable,
+    LoadsOtherwise,
+    WarmsUp,
+    FollowsEvaluation,
 }
 
 /// A kind of device beside NVIDIA's GPUs, by the names that its logs and users have for it.
@@ -66,7 +72,7 @@ pub enum FrontEnd {
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 21] = [
+const WORDS: [(Says, &[&str]); 27] = [
     (
         Says::Trains,
         &[
@@ -213,6 +219,51 @@ const WORDS: [(Says, &[&str]); 21] = [
             "while saving",
         ],
     ),
+    // Names of tests, as pytest prints them.
+    (Says::Tests, &["::test_", "::test", "pytest", "[gw0]", "[gw1]", "[gw2]", "[gw3]"]),
+    // APUs of AMD, and machines that have one.
+    (
+        Says::SharedMemory,
+        &[
+            "strix halo",
+            "strix-halo",
+            "ryzen ai",
+            "evo-x2",
+            "gfx1150",
+            "gfx1151",
+            "gfx1152",
+            "gfx1103",
+            "8050s",
+            "8060s",
+            "radeon 780m",
+            "radeon 890m",
+            "mi300a",
+            "steam deck",
+        ],
+    ),
+    // SGLang's loader of diffusion models (`component_loader.py`).
+    (Says::LoadsOtherwise, &["error while loading customized "]),
+    (
+        Says::FollowsEvaluation,
+        &[
+            "after the first eval",
+            "after first eval",
+            "after the eval",
+            "after eval",
+            "after an eval",
+            "after each eval",
+            "after the validation",
+            "after validation",
+            "after the first validation",
+            "with eval off",
+            "with evaluation off",
+            "without eval",
+        ],
+    ),
+    // vLLM's last part of a start.
+    (Says::WarmsUp, &["compile_or_warm_up_model", "_dummy_sampler_run"]),
+    // A shell that ends at once sets it.
+    (Says::LostVariable, &["!export ", "! export ", "os.system(\"export ", "os.system('export "]),
 ];
 
 static AUTOMATON: LazyLock<Option<(AhoCorasick, Vec<Says>)>> = LazyLock::new(|| {
@@ -524,6 +575,12 @@ impl ProseReader {
                     Says::Nvidia => &mut seen.names_nvidia,
                     Says::Fsdp => &mut seen.is_fully_sharded,
                     Says::Saves => &mut seen.saves,
+                    Says::Tests => &mut seen.is_test,
+                    Says::SharedMemory => &mut seen.shares_memory,
+                    Says::LostVariable => &mut seen.loses_variable,
+                    Says::FollowsEvaluation => &mut seen.follows_evaluation,
+                    Says::WarmsUp => &mut seen.warms_up,
+                    Says::LoadsOtherwise => &mut seen.loads_otherwise,
                     Says::Of(device) => {
                         seen.names_devices[*device as usize] = true;
                         continue;

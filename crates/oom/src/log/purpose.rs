@@ -96,6 +96,20 @@ const PURPOSES: [(Purpose, &[&str]); 7] = [
             "create_weights",
             "caching_allocator_warmup",
             "set_module_tensor_to_device",
+            // Each rank gets its copy of the model, or its part: DDP, FSDP, Lightning, transformers, `DeepSpeed`.
+            "_sync_module_states",
+            "_sync_params_and_buffers",
+            "_init_param_handle_from_",
+            "_move_states_to_device",
+            "_move_module_to_device",
+            "_move_model_to_device",
+            "model_to_device",
+            "_configure_distributed_model",
+            // Copies of a model: a reference, an average.
+            "create_reference_model",
+            "self.data.clone(memory_format=torch.preserve_format), self.requires_grad",
+            // bitsandbytes, while weights move to the GPU.
+            "self._quantize(device)",
             // A trainer is made: no batch is there yet.
             "Trainer(",
             // `Module.to` and `Module.cuda`, whose innermost line moves one parameter.
@@ -219,6 +233,16 @@ pub(super) fn moves_module(source: &str) -> bool {
         let stem = stem.strip_suffix(char::is_uppercase).filter(|stem| !stem.is_empty()).unwrap_or(stem).to_lowercase();
         (!is_called || makes) && MODULES.iter().any(|module| stem.ends_with(module))
     })
+}
+
+/// The functions of `torch.nn.Module` that move its parameters one by one, or convert them.
+const MOVERS: [&str; 10] =
+    ["convert", "_apply", "<lambda>", "to", "cuda", "to_empty", "half", "float", "double", "bfloat16"];
+
+/// Whether a frame is PyTorch's own that moves a module's parameters, whatever its text.
+pub(super) fn moves_parameters(frame: &TracebackFrame) -> bool {
+    ["nn/modules/module.py", "nn\\modules\\module.py"].iter().any(|file| frame.file.ends_with(file))
+        && MOVERS.contains(&frame.function.as_str())
 }
 
 /// Names of functions that store an experience for later.

@@ -6,8 +6,8 @@ use memchr::memmem;
 use rustc_hash::FxHashMap;
 
 use super::purpose::{
-    LOGITS, Purpose, allocates, collects, copies_to_host, evaluates, has_vocabulary, moves_module, optimizes, purpose,
-    restores_optimizer, restores_to_gpu,
+    LOGITS, Purpose, allocates, collects, copies_to_host, evaluates, has_vocabulary, moves_module, moves_parameters,
+    optimizes, purpose, restores_optimizer, restores_to_gpu,
 };
 use crate::known::text_of;
 
@@ -38,14 +38,24 @@ const ALONE: [&str; 5] = [ATTENTION, "exp_avg", "_C.rasterize_gaussians", IN_32_
 pub(super) const IN_32_BITS: [&str; 2] = ["_is_fp16_bf16_tensor", "_convert_to_fp32"];
 pub(super) const ATTENTION: &str = "scaled_dot_product_attention(";
 /// Words of lines and names of functions that compute attention with all of its scores, or a mask as large.
-const ATTENDS: [&str; 7] = [
+const ATTENDS: [&str; 8] = [
     ATTENTION,
+    "attn_weights = torch.matmul(",
     "baddbmm",
     "get_full_mask",
     "unfused_attention",
     "eager_attention_forward",
     "attention_scores =",
     "get_attention_scores",
+];
+/// Names of a model's part for images; the last one is how Qwen2-VL's calls attention (`modeling_qwen2_vl.py`), unlike its part for text.
+const IMAGES: [&str; 6] = [
+    "ision",
+    "visual",
+    "modeling_siglip",
+    "modeling_clip",
+    "image_encoder",
+    "scaled_dot_product_attention(q, k, v, attention_mask, dropout_p=0.0)",
 ];
 /// Calls and functions that give each rank its copy of a model.
 const DISTRIBUTES: [&str; 6] = [
@@ -238,6 +248,16 @@ impl AskedAt {
         frames.any(|frame| ATTENDS.iter().any(|words| frame.source.contains(words) || frame.function == *words))
     }
 
+    /// Whether they do so between the patches of images.
+    pub(crate) fn attends_to_images(&self) -> bool {
+        let mut frames = [&self.innermost, &self.own].into_iter().flatten();
+        let is_of_images = |frame: &TracebackFrame| {
+            let names = [&frame.file, &frame.function, &frame.source];
+            IMAGES.iter().any(|words| names.iter().any(|name| name.contains(words)))
+        };
+        self.attends() && frames.any(is_of_images)
+    }
+
     /// Whether the lines give each rank its copy of a model, when hardly anything else is on the GPU.
     pub(crate) fn distributes_model(&self) -> bool {
         let mut frames = [&self.innermost, &self.own].into_iter().flatten();
@@ -283,10 +303,10 @@ impl AskedAt {
         self.purpose == Some(Purpose::Gather)
     }
 
-    /// The purpose, where the log's bar of progress for a checkpoint had not ended and no traceback tells more.
+    /// The purpose, where the log's bar of progress for a checkpoint had not ended, or a loader failed, and no traceback tells more.
     pub(crate) fn purpose_in(&self, surroundings: &super::Surroundings) -> Option<Purpose> {
         let loads = self.innermost.is_none() && surroundings.is_loading_shards;
-        self.purpose.or(loads.then_some(Purpose::Load))
+        self.purpose.or((loads || surroundings.loads_otherwise).then_some(Purpose::Load))
     }
 
     /// Whether the lines load weights.
@@ -524,7 +544,9 @@ impl TraceReader {
                 } else {
                     first
                 };
-                let moves = innermost.as_ref().is_some_and(|innermost| moves_module(&innermost.source));
+                let moves = innermost
+                    .as_ref()
+                    .is_some_and(|innermost| moves_module(&innermost.source) || moves_parameters(innermost));
                 let first = if moves { Some(Purpose::Load) } else { first };
                 let is_forward = frames.iter().any(|frame| frame.function.contains("forward"));
                 let collects = || collects(innermost.as_ref(), own.as_ref(), is_forward);

@@ -245,6 +245,8 @@ pub(super) const CLAUSES: &[Clause] = &[
     // Up to 2.0, in parentheses.
     goes_on("GPU", EVER, &[Words("GPU"), Device]),
     goes_on("NPU", EVER, &[Words("NPU"), Device]),
+    // torch 2.3 prints the number as a character, which is lost in most logs.
+    goes_on("GPU without a number", since((2, 2)), &[Words("GPU has a total capacity of"), Bytes(Capacity)]),
     goes_on("total capacity", releases((1, 0), (2, 0)), &[Bytes(Capacity), Words("total capacity")]),
     goes_on("already allocated", releases((1, 0), (2, 0)), &[Bytes(Allocated), Words("already allocated")]),
     goes_on("current active", EVER, &[Bytes(Active), Words("current active")]),

@@ -32,6 +32,8 @@ pub struct Message {
     pub free_bytes: Option<u64>,
     /// What this process has of the device, all in all.
     pub process_bytes: Option<u64>,
+    /// It has a sentence on this process, whatever the amount.
+    pub names_itself: bool,
     /// In blocks that the program holds; since 2.4 with free blocks of private pools.
     pub allocated_bytes: Option<u64>,
     /// In segments; up to 1.3 ("cached") only what is not allocated of them: see [`held_bytes`](Self::held_bytes).

@@ -30,7 +30,8 @@ pub(crate) fn without_blanks(text: &[u8]) -> Vec<u8> {
             // U+00A0, a blank that does not break.
             [0xc2, 0xa0, ..] => rest = &rest[2..],
             _ => {
-                if !byte.is_ascii_whitespace() {
+                // Nor control characters: torch 2.3 prints a device's number as one.
+                if !byte.is_ascii_whitespace() && !byte.is_ascii_control() {
                     dense.push(byte);
                 }
                 rest = after;
@@ -317,8 +318,13 @@ impl Reader {
 
     fn take(&mut self, what: Amount, bytes: u64, pid: Option<u32>) {
         let message = &mut self.message;
+        message.names_itself |= what == Amount::ThisProcess;
         let field = match what {
             Amount::OtherProcess => {
+                // Listed, and not measured.
+                let is_told = bytes < NOT_AVAILABLE_BYTES;
+                message.has_unavailable |= !is_told;
+                let bytes = if is_told { bytes } else { 0 };
                 message.other_processes.extend(pid.map(|pid| Process { pid, bytes }));
                 return;
             }
@@ -364,7 +370,9 @@ fn cut_amounts(clause: &Clause, text: &[u8]) -> Option<(Amount, u64, Option<u32>
         let rest = &text[at..];
         let read = match *part {
             Part::Words(words) => match words_at(words, rest) {
-                Read::Short if rest.len() >= CUT_BYTES => return found.map(|(what, bytes)| (what, bytes, pid)),
+                Read::Short if rest.len() >= CUT_BYTES || rest.is_empty() && is_distinct(clause) => {
+                    return found.map(|(what, bytes)| (what, bytes, pid));
+                }
                 read => read,
             },
             Part::Process => number(rest).map(|found| pid = Some(found)),
@@ -377,6 +385,12 @@ fn cut_amounts(clause: &Clause, text: &[u8]) -> Option<(Amount, u64, Option<u32>
         at += length;
     }
     None
+}
+
+/// Whether the words before a clause's amount are enough to know it by.
+fn is_distinct(clause: &Clause) -> bool {
+    let Some(Part::Words(words)) = clause.parts.first() else { return false };
+    words.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= DISTINCTIVE_BYTES - 1
 }
 
 /// Bytes of what stands between clauses.

@@ -132,21 +132,25 @@ fn shares(view: &ExplainView<'_>) -> Option<Section> {
     });
     let mut table =
         Table::new([("", Align::Right), ("", Align::Left), ("", Align::Left)]).indented(2).optional(&[2]).wrapped();
+    let is_metal = view.message.as_ref().is_some_and(|message| message.backend == Some("MPS"));
     for share in &view.shares {
         let style = if share.holder == "free" { DIM } else { PLAIN };
-        table.row([size(share.bytes).into(), Cell::from(holder(share)), Cell::new(bar(share.bytes, sum), style)]);
+        let holder = holder(share, is_metal);
+        table.row([size(share.bytes).into(), Cell::from(holder), Cell::new(bar(share.bytes, sum), style)]);
     }
     section.table(table);
     Some(section)
 }
 
-fn holder(share: &ShareView) -> String {
+fn holder(share: &ShareView, is_metal: bool) -> String {
     match (share.holder, share.pid) {
         ("allocated", _) => "this process: in tensors".to_owned(),
         ("unallocated", _) => "this process: reserved by PyTorch, not in use".to_owned(),
         ("private-pools", _) => "this process: free in private pools (CUDA graphs)".to_owned(),
         ("outside-pytorch", _) => "this process: outside PyTorch (context, libraries)".to_owned(),
         ("process", Some(pid)) => format!("process {pid}"),
+        // MPS counts them in this process.
+        ("others", _) if is_metal => "this process: Metal, beside PyTorch's tensors".to_owned(),
         ("others", _) => "others".to_owned(),
         ("untold", _) => "unknown: the driver, contexts, unlisted processes".to_owned(),
         _ => "free".to_owned(),
