@@ -87,6 +87,12 @@ rows = torch.tensor([[1, 2], [1, 2], [2, 1]]).cuda()
 found, count = torch.unique(rows, dim=0, return_counts=True)
 assert found.shape == (2, 2) and count.tolist() == [2, 1]
 assert torch.unique(torch.randn(50, 5, device='cuda').argmin(1)).numel() == 5
+# Of numbers that are drawn from so many, and of those that are taken from them, also of more than are followed one by one.
+drawn = torch.randint(0, 1000, (1 << 23,), device='cuda')
+assert torch.unique(torch.cat([drawn[torch.randperm(500, device='cuda')], drawn[:500]])).numel() == 632
+assert torch.unique(torch.randint(7, (2000,), device='cuda') % 4).numel() == 4
+drawn += 1
+assert torch.unique(drawn).numel() == 1 << 23, 'written since'
 # Of beams those that have a score go before those that have none.
 scores = torch.cat([torch.full((2, 3), -1e9, device='cuda'), torch.randn(2, 6, 90, device='cuda').logsumexp(-1)], 1)
 best, which = scores.topk(3)
