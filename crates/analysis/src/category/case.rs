@@ -334,6 +334,11 @@ impl<'a> Case<'a> {
         self.is_before && self.course.step_at(self.freed).is_some() && self.pairing.is_state_size(self.size_bytes)
     }
 
+    /// Whether it was there before as the state of an optimizer that the program constructs anew.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.pairing.outdated.contains(&self.row)
+    }
+
     /// Whether memory ran out in a call of the model, of which earlier calls kept its like when they returned.
     pub(crate) fn is_kept_by_calls(&self) -> bool {
         self.pairing.kept_by_calls.contains(&self.row)

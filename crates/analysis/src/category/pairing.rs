@@ -73,6 +73,8 @@ pub(crate) struct Pairing {
     pub(crate) pages: FxHashSet<usize>,
     /// Rows from before the recording that outlive a pass that leaves gradients of their size, and are freed later: they are not gradients.
     pub(crate) replaced: FxHashSet<usize>,
+    /// State from before the recording of an optimizer that the program constructs anew.
+    pub(crate) outdated: FxHashSet<usize>,
     /// Rows from before the recording that are gradients, zeroed in place from step to step.
     pub(crate) kept_gradients: FxHashSet<usize>,
     /// Rows of flat blocks: of the gradients of all parameters, and of what the optimizer keeps for all.

@@ -491,8 +491,9 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "replaced-in-step",
         &[Untold],
-        "allocated before the recording, and freed in an optimizer step that allocates a block of this size and keeps it",
-        |case| case.is_replaced_in_step(),
+        "allocated before the recording, and freed in an optimizer step that allocates a block of this size and keeps it; or freed by the \
+         program, and the first optimizer step behind makes as many of each such size: an optimizer is constructed anew",
+        |case| case.is_replaced_in_step() || case.is_outdated(),
     ),
     rule(
         Gradient,

@@ -51,18 +51,28 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
         }
     }
     let (&site, most) = made.iter().max_by_key(|(site, made)| (made.bytes(), Reverse(**site)))?;
-    let all = made.values().map(Made::bytes).fold(0, u64::saturating_add);
+    // The graph of one pass has several blocks of a size at the lines of its layers; a batch and a loss are one each.
+    let of_layers = made.values().filter(|made| made.counts.values().any(|&count| count > 1));
+    let all = of_layers.map(Made::bytes).fold(0, u64::saturating_add);
     let in_all = most.bytes();
     // One result of each call, or several of one size each.
     let times = most.counts.values().fold(0, |times, &count| gcd(count, times));
     let is_even = most.counts.values().all(|&count| count == times);
     // Copies of a model: every size is one of its weights, and not all of those come as often.
     let are_weights = most.counts.len() >= MIN_SIZES && most.counts.keys().all(|bytes| kept.contains_key(bytes));
-    let are_copies = are_weights && times >= MIN_COPIES && most.counts.keys().any(|bytes| kept[bytes] % times != 0);
+    // What a module makes in its forward pass is no copy, whatever its size.
+    let is_made_by_module = || {
+        let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));
+        frames.into_iter().any(|&frame| evidence.analysis.sites.is_module_call(frame))
+    };
+    let are_copies = are_weights
+        && times >= MIN_COPIES
+        && !is_made_by_module()
+        && most.counts.keys().any(|bytes| kept[bytes] % times != 0);
     // The weights of a layer come once for each, so most of a model of so many layers come as often, or a multiple.
     let several = || kept.values().filter(|&&count| count > 1);
-    let of_layers: usize = several().filter(|&count| count % times == 0).sum();
-    let is_of_layers = of_layers > 0 && of_layers * 2 >= several().sum();
+    let as_often: usize = several().filter(|&count| count % times == 0).sum();
+    let is_of_layers = as_often > 0 && as_often * 2 >= several().sum();
     // A line that a layer calls makes no more than one block for each layer in a call, and gradients are as many as the layers or a multiple.
     let layers = gradients.values().filter(|&&count| count > 1).fold(0, |layers, &count| gcd(count, layers));
     let are_of_calls = layers > 1 && most.counts.values().any(|&count| count >= MIN_COUNT && count > layers);
@@ -71,7 +81,7 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
         let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));
         frames.map(|&frame| snapshot.text(snapshot.frames.get(frame).name)).any(|name| name.ends_with("__init__"))
     };
-    let is_detail = in_all < evidence.peak.bytes / LEAST_PART || all - in_all > in_all / 2;
+    let is_detail = in_all < evidence.peak.bytes / LEAST_PART || all.saturating_sub(in_all) > in_all / 2;
     if !(are_copies || are_results) || is_detail || is_constructed() {
         return None;
     }

@@ -106,19 +106,32 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
     }
 
     /// Rows of large blocks that fill memory which was reserved for something else, and released. A model that was moved to the device lies
-    /// as it was made, and one that was converted there left a segment of twice the bytes for each such block: without one, they are
-    /// younger than the model.
+    /// as it was made, and one that was converted there left a segment of twice the bytes for each such block: without them, the blocks of
+    /// a size are younger than the model.
     fn reusing(&self, held: &[Held]) -> FxHashSet<usize> {
+        /// One segment for so many blocks is left even if the cache was emptied after the conversion.
+        const LEFT_PART: usize = 4;
         let is_workspace = |block: &&Block| WORKSPACES.contains(&block.size_bytes);
         let workspaces: FxHashSet<u64> =
             self.memory.blocks.iter().filter(is_workspace).map(|block| block.address).collect();
         let released = self.memory.regions.iter().filter(|region| !workspaces.contains(&region.address));
-        let largest = released.map(|region| region.total_bytes).max().unwrap_or(0);
+        let mut released_of: FxHashMap<u64, usize> = FxHashMap::default();
+        for region in released {
+            *released_of.entry(region.total_bytes).or_default() += 1;
+        }
+        let largest = released_of.keys().copied().max().unwrap_or(0);
         let fresh = before::lie_as_when_made(held, self.ground());
-        let blocks = held.iter().zip(fresh).filter(|(block, is_fresh)| {
-            !is_fresh && block.size_bytes > LARGE && block.size_bytes.saturating_mul(2) > largest
-        });
-        blocks.map(|(block, _)| block.row).collect()
+        let blocks = || held.iter().zip(&fresh).filter(|(block, is_fresh)| !**is_fresh && block.size_bytes > LARGE);
+        let mut count_of: FxHashMap<u64, usize> = FxHashMap::default();
+        for (block, _) in blocks() {
+            *count_of.entry(block.size_bytes).or_default() += 1;
+        }
+        let is_younger = |block: &Held| {
+            let twice = block.size_bytes.saturating_mul(2);
+            let left = released_of.get(&self.ground().settings.segment_bytes(twice)).copied().unwrap_or(0);
+            twice > largest || (twice >= MIN_LARGE_BYTES && left * LEFT_PART < count_of[&block.size_bytes])
+        };
+        blocks().filter(|(block, _)| is_younger(block)).map(|(block, _)| block.row).collect()
     }
 
     /// Whether a size is that of a model's last matrix: the commonest small parameter has the model's width, and at least half of the calls
