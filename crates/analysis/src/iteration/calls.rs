@@ -92,6 +92,9 @@ fn by_loop(outline: &Outline, entries: &EntryTable) -> Option<Ranges> {
     let made = rows.filter(|&row| entries.actions()[row] == Action::ALLOC);
     let callers = |row: usize| outline.callers.get(entries.stacks()[row].index()).filter(|frames| !frames.is_empty());
     let mut made: Vec<(usize, &[FrameId])> = made.filter_map(|row| Some((row, callers(row)?.as_slice()))).collect();
+    // A call that begins within the entries of another part is in both.
+    made.sort_unstable_by_key(|row| row.0);
+    made.dedup_by_key(|row| row.0);
     for _ in 0..MOST_DEPTH {
         // Where each line begins, without its repetitions, and how often it allocates. Without a line: what the calling line allocates.
         let mut lines: Vec<(Option<FrameId>, usize, usize)> = Vec::new();
