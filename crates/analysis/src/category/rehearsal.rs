@@ -8,6 +8,7 @@
 //! The driver's addresses decide between free blocks of one size, so the segments are those of the recording, the oldest first.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 use highwater_allocator::sizes::SMALL_MAX_BYTES;
 use highwater_allocator::{AddressPolicy, Allocator, BlockId, ScriptedRange, Settings, VirtualDevice};
@@ -129,19 +130,22 @@ pub(super) fn rehearse(
         orders.iter().take(tried).map(|order| (stage.begun(&order.moved).0, order)).collect();
     ranked.sort_by_key(|row| Reverse(row.0));
     let moments = [Moment::First, Moment::Last, Moment::Each, Moment::Before];
-    let ranked_orders = ranked.iter().take(MOST).map(|(_, order)| *order);
-    let by_contents: Vec<(&Order, Vec<ScriptedRange>)> =
-        ranked_orders.clone().map(|order| (order, stage.script_by_contents(&order.moved))).collect();
-    let by_age = stage.scripts.iter().map(|script| ranked_orders.clone().map(move |order| (order, script)).collect());
-    let by_contents = std::iter::once(by_contents.iter().map(|(order, script)| (*order, script)).collect());
-    let scripts: Vec<Vec<(&Order, &Vec<ScriptedRange>)>> = by_age.chain(by_contents).collect();
+    let ranked_orders: Vec<&Order> = ranked.iter().take(MOST).map(|(_, order)| *order).collect();
     let mut left = MAX_EVENTS / play.events.len().max(1);
     let mut best: [(u64, FxHashMap<usize, Role>); 2] = Default::default();
     // By pool, the other rehearsals: the bytes that lie so, and their roles.
     let mut others: [Vec<(u64, FxHashMap<usize, Role>)>; 2] = Default::default();
     let is_like = |(pool, best): (usize, &(u64, _))| best.0 > stage.bytes[pool] / 100 * MIN_PERCENT;
-    for scripts in &scripts {
-        for (&(order, script), moment) in scripts.iter().flat_map(|run| moments.map(|moment| (run, moment))) {
+    for number in 0..=stage.scripts.len() {
+        // Where no order by age is like it, the contents may tell.
+        let by_contents: Vec<Vec<ScriptedRange>> = match stage.scripts.get(number) {
+            Some(_) => Vec::new(),
+            None => ranked_orders.iter().filter_map(|order| stage.script_by_contents(&order.moved)).collect(),
+        };
+        let by_age = stage.scripts.get(number).map(|script| ranked_orders.iter().map(move |order| (*order, script)));
+        let by_contents = ranked_orders.iter().copied().zip(&by_contents);
+        let runs = by_age.into_iter().flatten().chain(by_contents);
+        for ((order, script), moment) in runs.flat_map(|run| moments.map(|moment| (run, moment))) {
             if left == 0 {
                 break;
             }
@@ -297,7 +301,12 @@ impl<'a> Stage<'a> {
     /// The oldest first, but for those whose contents tell better: the driver also gives addresses that the host has left in the meantime, such
     /// as those of parameters that were moved to the device. The n-th segment of its bytes that the parameters fill is the oldest that
     /// begins with these blocks.
-    fn script_by_contents(&self, moved: &[u64]) -> Vec<ScriptedRange> {
+    /// `None` where segments are too many to compare.
+    fn script_by_contents(&self, moved: &[u64]) -> Option<Vec<ScriptedRange>> {
+        const MOST: usize = 4096;
+        if self.segments.len() > MOST {
+            return None;
+        }
         let acted = self.act(&Order { parameters: Vec::new(), moved: moved.to_vec() }, &self.scripts[0], None);
         let mut filled: FxHashMap<u64, Vec<(u64, u64)>> = FxHashMap::default();
         for block in acted.iter().filter(|block| self.sizes.contains(&block.size_bytes)) {
@@ -311,13 +320,13 @@ impl<'a> Stage<'a> {
             recorded.extend(starts.map(|(start, _)| (start, lain)));
         }
         // By bytes, those that are left, the oldest first.
-        let mut left: FxHashMap<u64, Vec<u64>> = FxHashMap::default();
+        let mut left: FxHashMap<u64, VecDeque<u64>> = FxHashMap::default();
         for range in &self.scripts[0] {
-            left.entry(range.bytes).or_default().push(range.address);
+            left.entry(range.bytes).or_default().push_back(range.address);
         }
         let mut script = Vec::with_capacity(self.scripts[0].len());
         for range in &self.scripts[0] {
-            let Some(left) = left.get_mut(&range.bytes).filter(|left| !left.is_empty()) else { continue };
+            let Some(left) = left.get_mut(&range.bytes) else { continue };
             let blocks = filled.get_mut(&range.address).map(|blocks| {
                 blocks.sort_unstable();
                 blocks.as_slice()
@@ -327,9 +336,9 @@ impl<'a> Stage<'a> {
                 blocks.is_empty() || recorded.get(address).is_some_and(|lain| lain.1.starts_with(blocks))
             };
             let address = left.remove(left.iter().position(is_like).unwrap_or(0));
-            script.push(ScriptedRange { bytes: range.bytes, address });
+            script.extend(address.map(|address| ScriptedRange { bytes: range.bytes, address }));
         }
-        script
+        Some(script)
     }
 
     /// Of the segments that begin with the blocks that they have when the parameters have been allocated: the bytes of these blocks, and
@@ -550,7 +559,7 @@ mod tests {
         let addresses = |script: &[ScriptedRange]| script.iter().map(|range| range.address / MIB).collect::<Vec<u64>>();
         assert_eq!(addresses(&stage.scripts[0]), [64, 32, 0]);
         let moved = [9, 8, 7, 6].map(|mib| mib * MIB);
-        assert_eq!(addresses(&stage.script_by_contents(&moved)), [32, 64, 0]);
+        assert_eq!(addresses(&stage.script_by_contents(&moved).unwrap()), [32, 64, 0]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ const MIN_COPIES: usize = 3;
 const MIN_SIZES: usize = 3;
 /// Smaller gradients have sizes that others have by chance.
 const MIN_GRADIENT: u64 = 4096;
+/// Fewer gradients of a size may be those of layers at the ends.
+const MIN_LAYERS: usize = 3;
 /// Less, in parts of what is alive, is a detail.
 const LEAST_PART: u64 = 20;
 
@@ -75,7 +77,7 @@ pub(super) fn collected_results(evidence: &Evidence<'_>) -> Option<Finding> {
     let is_of_layers = as_often > 0 && as_often * 2 >= several().sum();
     // A line that a layer calls makes no more than one block for each layer in a call, and gradients are as many as the layers or a multiple.
     let layers = gradients.values().filter(|&&count| count > 1).fold(0, |layers, &count| gcd(count, layers));
-    let are_of_calls = layers > 1 && most.counts.values().any(|&count| count >= MIN_COUNT && count > layers);
+    let are_of_calls = layers >= MIN_LAYERS && most.counts.values().any(|&count| count >= MIN_COUNT && count > layers);
     let are_results = times >= MIN_COUNT && is_even && !is_of_layers || are_of_calls;
     let is_constructed = || {
         let frames = most.stack.into_iter().flat_map(|stack| snapshot.stacks.get(stack));

@@ -21,6 +21,9 @@ impl<T: Fn(usize) -> Origin> Known<'_, T> {
             let of = by_size.entry(lifetime.requested_bytes).or_insert((0, 0));
             *of = (of.0.max(self.course.freed(lifetime)), of.1 + 1);
         }
+        if by_size.is_empty() {
+            return FxHashSet::default();
+        }
         // By size, the first step that keeps any, and how many.
         let mut made: BTreeMap<u64, (u32, usize)> = BTreeMap::new();
         for (row, lifetime) in self.lifetimes.rows.iter().enumerate().skip(self.lifetimes.before_recording) {
