@@ -354,14 +354,19 @@ class Likely:
         chosen = [result for result in results if result.dtype == torch.int64]
         if source is None or len(chosen) != 1 or not source.dim() or (source is chosen[0]):
             return
-        dim = kwargs.get("dim", args[1] if len(args) > 1 and base in ("argmax", "argmin", "max", "min") else -1)
-        if base in ("argmax", "argmin") and dim is None:
+        of_all = base in ("argmax", "argmin")
+        dim = kwargs.get("dim", args[1] if len(args) > 1 and (of_all or base in ("max", "min")) else None if of_all else -1)
+        if base in ("max", "min") and len(args) == 1 and not kwargs:
+            # The number itself, not its place.
+            most = self.most(source)
+        elif of_all and dim is None:
             most = source.numel()
         elif isinstance(dim, int):
             most = source.shape[dim]
         else:
             return
-        self._most.put(chosen[0], most)
+        if most is not None:
+            self._most.put(chosen[0], most)
 
     def _note_random(self, base: str, args: Any, kwargs: Any, result: torch.Tensor) -> None:
         """Notes of how many values a random number has one."""
