@@ -431,10 +431,18 @@ impl<'a> Case<'a> {
 
     /// Whether no module runs between it and the backward pass that finds it, but other saved allocations follow.
     pub(crate) fn is_fed_without_modules(&self) -> bool {
-        self.next.is_some_and(|next| {
-            self.course.modules_between(self.course.turn_before(self.alloc), next.start) == 0
-                && self.pairing.saved_between(self.alloc, next.start) > 1
-        })
+        !self.pairing.sweeps(self.stack)
+            && self.next.is_some_and(|next| {
+                self.course.modules_between(self.course.turn_before(self.alloc), next.start) == 0
+                    && self.pairing.saved_between(self.alloc, next.start) > 1
+            })
+    }
+
+    /// Whether no modules run, and a line that goes through parameters makes it, to be replaced behind the next pass.
+    pub(crate) fn is_replaced_by_sweep(&self) -> bool {
+        self.pairing.replaces(self.stack, self.size_bytes)
+            && self.next.is_none_or(|next| self.freed >= next.end)
+            && !self.pairing.is_parameter_size(self.size_bytes)
     }
 
     /// Whether few allocations come before it in its iteration.

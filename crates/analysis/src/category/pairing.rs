@@ -466,6 +466,16 @@ impl Pairing {
         &self.saved[first..self.saved.partition_point(|saved| saved.0 < end).max(first)]
     }
 
+    /// Whether a place goes through the parameters of a program without modules.
+    pub(crate) fn sweeps(&self, stack: StackId) -> bool {
+        self.fed.sweeps(stack)
+    }
+
+    /// Whether such a place replaces blocks of this size.
+    pub(crate) fn replaces(&self, stack: StackId, size_bytes: u64) -> bool {
+        self.fed.replaces(stack, size_bytes)
+    }
+
     /// Whether it is one of many like it that the program feeds and frees again.
     pub(crate) fn is_like_fed(&self, size_bytes: u64, stack: Option<StackId>) -> bool {
         self.fed.is_like(size_bytes, stack)

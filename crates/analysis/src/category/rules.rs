@@ -270,6 +270,14 @@ pub const RULES: &[Rule] = &[
         |case| case.is_made_for_update() && case.serves_pass(),
     ),
     rule(
+        OptimizerState,
+        "replaced-by-sweep",
+        &[Program],
+        "no modules: allocated by a line that goes through the parameters, alive after the next backward pass, and not as large as a \
+         gradient, and the line replaces such blocks: state of the program's own, such as moments in 8 bits",
+        |case| case.is_replaced_by_sweep(),
+    ),
+    rule(
         Unknown,
         "program-keeps",
         &[Program],

@@ -30,6 +30,38 @@ pub(super) struct Fed {
     outputs: FxHashSet<u64>,
     /// By the binary logarithm of their bytes, where each is allocated, with the latest free of all up to it.
     held: BTreeMap<u32, Vec<(u32, u32)>>,
+    /// Places that go through the parameters of a program without modules, each with the sizes of what it replaces.
+    sweeping: FxHashMap<StackId, FxHashSet<u64>>,
+}
+
+/// Where no modules run: places of the program that make so many blocks in so many sizes, before the first pass or between two passes, and keep
+/// them, that they go through parameters. A batch has few tensors.
+fn sweeping(
+    lifetimes: &Lifetimes,
+    course: &Course,
+    told: &impl Fn(usize) -> Origin,
+) -> FxHashMap<StackId, FxHashSet<u64>> {
+    const MIN_BLOCKS: usize = 16;
+    const MIN_SIZES: usize = 4;
+    if !course.modules.is_empty() {
+        return FxHashMap::default();
+    }
+    let mut made: FxHashMap<(u32, StackId), (usize, FxHashSet<u64>)> = FxHashMap::default();
+    let mut replaced: FxHashMap<StackId, FxHashSet<u64>> = FxHashMap::default();
+    for (row, lifetime) in lifetimes.rows.iter().enumerate().skip(lifetimes.before_recording) {
+        let (alloc, freed) = (alloc(lifetime), course.freed(lifetime));
+        let next = course.pass_after(alloc).map_or(course.entries, |pass| pass.end);
+        if told(row) == Origin::Program && freed >= next {
+            let of = made.entry((next, lifetime.stack)).or_default();
+            of.0 += 1;
+            of.1.insert(lifetime.requested_bytes);
+            if freed < course.entries {
+                replaced.entry(lifetime.stack).or_default().insert(lifetime.requested_bytes);
+            }
+        }
+    }
+    let sweeps = made.into_iter().filter(|(_, of)| of.0 >= MIN_BLOCKS && of.1.len() >= MIN_SIZES);
+    sweeps.map(|((_, stack), _)| (stack, replaced.get(&stack).cloned().unwrap_or_default())).collect()
 }
 
 impl Fed {
@@ -43,6 +75,7 @@ impl Fed {
         if course.passes.is_empty() {
             return Self::default();
         }
+        let sweeping = sweeping(lifetimes, course, told);
         let mut outputs: FxHashSet<u64> = FxHashSet::default();
         let mut program: Vec<&Lifetime> = Vec::new();
         for (row, lifetime) in lifetimes.rows.iter().enumerate() {
@@ -50,6 +83,7 @@ impl Fed {
                 continue;
             }
             match told(row) {
+                Origin::Program if sweeping.contains_key(&lifetime.stack) => {}
                 Origin::Program => program.push(lifetime),
                 Origin::Module | Origin::Compiled if course.is_held(alloc(lifetime), course.freed(lifetime)) => {
                     outputs.insert(lifetime.requested_bytes);
@@ -82,7 +116,18 @@ impl Fed {
             once: fed(1).collect(),
             outputs,
             held,
+            sweeping,
         }
+    }
+
+    /// Whether a place goes through the parameters of a program without modules.
+    pub(super) fn sweeps(&self, stack: StackId) -> bool {
+        self.sweeping.contains_key(&stack)
+    }
+
+    /// Whether such a place replaces blocks of this size.
+    pub(super) fn replaces(&self, stack: StackId, size_bytes: u64) -> bool {
+        self.sweeping.get(&stack).is_some_and(|sizes| sizes.contains(&size_bytes))
     }
 
     /// Whether a block may be computed from an input: one is there that is as large or not much smaller.
