@@ -222,8 +222,42 @@ def requests():
     told("experience_on_gpu", "too-big", "bound-growth", f"{stored}RuntimeError: {old('2.00 MiB', '8.00 GiB', '7.12 GiB', '0 bytes', '7.13 GiB')}")
 
 
+def stages():
+    """What a script moves whole, what a trainer predicts, and what waits in the host's memory."""
+    script = (
+        "pipe = SomePipeline.from_pretrained(\n    \"org/large-model\",\n    torch_dtype=torch.float16\n    ).to(\"cuda\")\n\npipe.enable_model_cpu_offload()\n"
+        "pipe.vae.enable_tiling()\n"
+    )
+    told("whole_before_offload", "too-big", "move-parts", script + full("50.00 MiB", "15.99 GiB", "12.00 MiB", "15.90 GiB", "15.45 GiB", "128.16 MiB"), setting="enable_model_cpu_offload")
+    one_line = "pipeline = SomePipeline.from_pretrained(name, torch_dtype=dtype).to('cuda:0')\npipeline.enable_sequential_cpu_offload()\npipe.enable_model_cpu_offload()\n"
+    told("whole_in_one_line", "too-big", "move-parts", one_line + full("90.00 MiB", "14.74 GiB", "12.12 MiB", "14.73 GiB", "14.30 GiB", "4.05 MiB"))
+    # What is commented out, and a tensor that moves, are no move of the pipeline.
+    parts = "# pipe.to(\"cuda\")\npipe.enable_model_cpu_offload()\nlatents = latents.to(\"cuda\")\n"
+    told("parts_with_comment", "too-big", "less-weights", parts + full("90.00 MiB", "14.74 GiB", "12.12 MiB", "14.73 GiB", "14.30 GiB", "4.05 MiB"), setting="enable_sequential_cpu_offload")
+    predict = (
+        '[rank3]:   File "/srv/LLaMA-Factory/src/llamafactory/train/tuner.py", line 69, in _training_function\n'
+        "[rank3]:     run_sft(model_args, data_args, training_args, finetuning_args, generating_args, callbacks)\n[rank3]: "
+    )
+    filled = full("270.00 MiB", "23.65 GiB", "208.06 MiB", "23.44 GiB", "22.87 GiB", "6.23 MiB")
+    told("predict_by_trainer", "too-big", "less-weights", "training works, Evaluate & Predict does not\n" + predict + filled, setting="vllm_infer")
+    told("predict_switched_on", "too-big", "less-weights", "do_predict: true\n" + predict + filled, setting="vllm_infer")
+    told("predict_switched_off", "too-big", "shrink", "do_predict: false\n" + predict + filled, setting="per_device_train_batch_size")
+    totals = (
+        "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : {}\nRequested               : {}\n"
+        "Device limit            : {}\nFree (according to CUDA): {}\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB"
+    )
+    headline = "Allocation on device 0 would exceed allowed memory. (out of memory) what does it mean?\n\n"
+    told("dialogue_and_log", "too-big", "shrink", headline + totals.format("15.16 GiB", "512.00 KiB", "15.99 GiB", "0 bytes"), setting="--lowvram")
+    told("asynchronous_rest", "outside-pytorch", "free-outside", totals.format("6.89 GiB", "320.00 MiB", "23.69 GiB", "2.94 MiB"), setting="CUDA_VISIBLE_DEVICES")
+    inverse = '  File "/srv/stitch.py", line 132, in __init__\n    pose = torch.inverse(calibration)\nRuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`'
+    told("solver_set_up", "unknown", "look-at-device", inverse)
+    waits = "loaded partially; 4910.36 MB usable, 4910.36 MB loaded, 2888.31 MB offloaded, lowvram patches: 0\nAttempting to release mmap (398)\n!!! Exception during processing !!! CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    told("part_waits_on_host", "outside-pytorch", "less-pinned-memory", waits, setting="--disable-pinned-memory")
+
+
 def of_families():
     """All of them."""
+    stages()
     requests()
     reports()
     words_around()

@@ -8,7 +8,7 @@ use super::diagnosis::{
     Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, is_usual_rest, nearly_enough, outside_beyond_context,
     untold_beyond_context,
 };
-use super::less::{less, less_of_each_rank, missing};
+use super::less::{less, less_of_asynchronous, less_of_each_rank, missing};
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
@@ -554,7 +554,11 @@ fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "find which other processes use the GPU: the message does not list all of them",
             detail,
         )
-        .with(format!("{}, on the host rather than in the container", tool(situation)))
+        .with(match situation.kind {
+            // Its users run it at home, where another GPU may be free.
+            Kind::Asynchronous => format!("{}; CUDA_VISIBLE_DEVICES=1 for another GPU (ComfyUI: --cuda-device 1)", tool(situation)),
+            _ => format!("{}, on the host rather than in the container", tool(situation)),
+        })
     };
     Some(step.brings(own.max(untold), situation.shortage_bytes()))
 }
@@ -720,6 +724,9 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             ),
         );
         return Some(step);
+    }
+    if situation.kind == Kind::Asynchronous && situation.purpose.is_none() && situation.named.is_none() {
+        return Some(less_of_asynchronous(missing(situation)));
     }
     if situation.purpose == Some(Purpose::Load) && situation.is_of_rank {
         return Some(less_of_each_rank(missing(situation)));

@@ -140,6 +140,22 @@ pub(super) fn wait_for_launches() -> Step {
     .with("CUDA_LAUNCH_BLOCKING=1")
 }
 
+/// What a bare error of CUDA is about while a part of the weights waits in the host's memory.
+pub(super) const PINNED_PART: &str =
+    "CUDA reported a lack of memory to something other than PyTorch's allocator while a part of the model waited in the host's memory: most \
+     likely the host's memory could not be pinned for that part, for which CUDA has the same error; the GPU may also have been full, and the line of \
+     the traceback may not be the call that failed";
+
+/// Weights that wait on the host need not be pinned.
+pub(super) fn without_pinned_memory() -> Step {
+    Step::new(
+        "less-pinned-memory",
+        "run without pinned memory of the host, and use newer releases of the program and of the node that loads the model",
+        "the program pins the part of the weights that waits there, which fails for mapped files and where the system limits such memory",
+    )
+    .with("python main.py --disable-pinned-memory")
+}
+
 /// Words of lines that exchange something between ranks, or wait for others.
 const COLLECTIVE: [&str; 9] =
     ["callback", "checkpoint", "broadcast", "gather", "scatter", "barrier", "all_reduce", "distributed", "recv"];

@@ -9,7 +9,7 @@ use super::{because, frameworks, general, llama, not_memory, refusals, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
-use crate::less::{WITHOUT_NUMBERS, less};
+use crate::less::{WITHOUT_NUMBERS, less, less_of_asynchronous};
 use crate::log::{Event, Found, Purpose, Side};
 use crate::program::Program;
 use crate::steps::Step;
@@ -24,9 +24,10 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         {
             beside_arena(event, found)
         }
-        "library-alloc" | "library-handle" if found.surroundings.has_faulted => not_memory::after_fault(event),
+        "library-alloc" | "library-handle" | "library-set-up" if found.surroundings.has_faulted => not_memory::after_fault(event),
         "library-alloc" | "library-handle" | "library-workspace" if calls_cupy(event) => beside_cupy(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
+        "library-set-up" => library_set_up(event),
         "ggml-pool" => ggml_pool(event),
         "ggml-buffer" => ggml_buffer(event),
         "nccl" => nccl(event),
@@ -102,15 +103,9 @@ fn asynchronous(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if let Some(named) = found.surroundings.named.filter(|_| !steps.is_empty()) {
         steps.extend(named.of("numbers"));
     } else {
-        // Hardly any program but ComfyUI chooses this allocator without being told to.
-        steps.push(
-            Step::new(
-                "shrink",
-                "reduce the memory needed at once: a smaller batch, fewer pixels or shorter sequences, a VAE in tiles, a smaller model file",
-                "the text has no numbers, so it does not show by how much; memory of the host does not count",
-            )
-            .with("in ComfyUI, which chooses this allocator by itself: python main.py --lowvram, VAE Decode (Tiled), models in fp8 or GGUF"),
-        );
+        steps.push(less_of_asynchronous(
+            "the text has no numbers, so it does not show by how much; memory of the host does not count".to_owned(),
+        ));
         steps.push(
             Step::new(
                 "record",
@@ -190,6 +185,34 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
     }
     (because(Cause::OutsidePyTorch, text), steps)
+}
+
+/// A library that cannot be set up, and does not say for want of what.
+fn library_set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not be set up, and its error does not say why: the GPU had no memory left for its handle, or the library does not fit the GPU, the \
+         driver or PyTorch; the text does not decide it",
+        event.origin
+    );
+    let look = Step::new(
+        "look-at-device",
+        "see how much of the GPU is free: a handle takes some hundred MiB at its first use",
+        "a GPU that is nearly full explains it; PyTorch's cached memory counts as used",
+    )
+    .with("nvidia-smi; torch.cuda.mem_get_info() before the call");
+    let install = Step::new(
+        "matching-build",
+        "if much is free, install a PyTorch that is built for this GPU and driver, and keep other releases of CUDA's libraries out of the path",
+        "wrong results elsewhere point to that, too",
+    )
+    .with("python -m torch.utils.collect_env; unset LD_LIBRARY_PATH");
+    let on_cpu = Step::new(
+        "run-on-cpu",
+        "until then, compute this one call on the CPU, or set the library up while the GPU is empty",
+        "a small inverse or decomposition is as fast there",
+    )
+    .with("torch.linalg.inv(x.cpu()).to(x.device); torch.backends.cuda.preferred_linalg_library(\"magma\")");
+    (because(Cause::Unknown, text), vec![look, install, on_cpu])
 }
 
 /// Whether `CuPy` called the library.

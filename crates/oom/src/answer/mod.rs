@@ -456,6 +456,12 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if situation.is_windows {
                 steps.insert(1, larger_page_file());
             }
+            if found.surroundings.keeps_weights_on_host && found.surroundings.pins_weights {
+                added::PINNED_PART.clone_into(&mut diagnosis.text);
+                steps.insert(0, added::without_pinned_memory());
+            } else if found.surroundings.keeps_weights_on_host {
+                steps.insert(1, added::without_pinned_memory());
+            }
         } else if situation.kind == Kind::Driver {
             // What the program was doing comes before a look at others.
             let restores = steps.first().is_some_and(|step| step.id == "map-location");

@@ -150,6 +150,16 @@ const OF_JAX: [&str; 8] =
 const WITHOUT_GPU: [&str; 2] = ["was compiled without GPU support", "not compiled with CUDA enabled"];
 /// Diffusers' offload of whole parts.
 const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
+/// How a script moves a model to the GPU.
+const TO_GPU: [&str; 4] = [".to(\"cuda", ".to('cuda", ".to(device", ".cuda()"];
+/// How `ComfyUI` tells that a part of a model waits in the host's memory.
+const WAITS: &str = " MB offloaded";
+/// And that it pins such memory, or releases files that were mapped for it.
+const PINS: [&str; 2] = ["pinned memory", "release mmap"];
+/// What a script makes pipelines of.
+const MAKES: &[u8] = b"from_pretrained(";
+/// So many lines the call that makes a pipeline may have.
+const CALL_LINES: u64 = 24;
 /// How programs say that they begin to load a model.
 const LOADING: [&str; 5] =
     ["oading the model", "oading model", "oading checkpoint", "oading weights", ".from_pretrained("];
@@ -228,7 +238,9 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&SAVED)
         .chain(&TRAINED)
         .chain(&BUFFERS)
-        .chain([&OFFLOADS_PARTS, &SLICE, &ALREADY])
+        .chain(&TO_GPU)
+        .chain(&PINS)
+        .chain([&OFFLOADS_PARTS, &WAITS, &SLICE, &ALREADY])
         .chain(&OF_JAX)
         .chain(&DECODES)
         .chain(&SAMPLES)
@@ -267,6 +279,12 @@ impl Found {
         seen.offloads_parts |= words.has(OFFLOADS_PARTS);
         if words.has_any(&LOADING) {
             seen.loading_line = self.lines + 1;
+        }
+        seen.pins_weights |= words.has_any(&PINS);
+        seen.keeps_weights_on_host |= words.has(WAITS) && !has(b" 0.00 MB offloaded");
+        if words.has_any(&TO_GPU) {
+            let is_near = seen.loading_line > 0 && self.lines + 1 - seen.loading_line < CALL_LINES;
+            seen.moves_whole |= moves_pipeline(line, is_near);
         }
         if words.has_any(&SAVING) {
             self.saving_line = self.lines + 1;
@@ -401,6 +419,22 @@ impl Found {
             self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
         }
     }
+}
+
+/// Whether a line of a script moves a pipeline to the GPU: `pipe.to("cuda")`, `pipe = FluxPipeline.from_pretrained(name).to("cuda")`, or
+/// the end of such a call where it has several lines.
+fn moves_pipeline(line: &[u8], is_near: bool) -> bool {
+    let line = &line[..line.len().min(LINE_BYTES)];
+    let text = line.trim_ascii_start();
+    let Some(at) = TO_GPU.iter().find_map(|call| memmem::find(text, call.as_bytes())) else { return false };
+    let before = text[..at].to_ascii_lowercase();
+    let begin = before.iter().rposition(|byte| !byte.is_ascii_alphanumeric() && !b"_.".contains(byte));
+    let name = &before[begin.map_or(0, |begin| begin + 1)..];
+    let is_of_pipeline = |words: &[u8]| memmem::find(words, b"pipe").is_some();
+    !text.starts_with(b"#")
+        && (is_of_pipeline(name)
+            || memmem::find(&before, MAKES).is_some_and(|call| is_of_pipeline(&before[..call]))
+            || is_near && before == b")")
 }
 
 /// `| 30%   45C    P8   20W / 350W |   23456MiB / 24576MiB |      0%      Default |`, in bytes.

@@ -249,6 +249,7 @@ impl LogReader {
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.lend_purposes();
+        self.found.drop_headline();
         self.found.settled = self.growth.settled();
         self.found.growths = self.growth.finish();
         self.found.tell_refusal();

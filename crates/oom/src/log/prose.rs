@@ -43,6 +43,7 @@ enum Says {
     LoadsOtherwise,
     WarmsUp,
     FollowsEvaluation,
+    Predicts,
 }
 
 /// A kind of device beside NVIDIA's GPUs, by the names that its logs and users have for it.
@@ -72,7 +73,7 @@ pub enum FrontEnd {
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 27] = [
+const WORDS: [(Says, &[&str]); 28] = [
     (
         Says::Trains,
         &[
@@ -259,6 +260,10 @@ const WORDS: [(Says, &[&str]); 27] = [
             "with evaluation off",
             "without eval",
         ],
+    ),
+    (
+        Says::Predicts,
+        &["do_predict", "trainer.predict(", "evaluate & predict", "evaluate and predict", "evaluation and prediction"],
     ),
     // vLLM's last part of a start.
     (Says::WarmsUp, &["compile_or_warm_up_model", "_dummy_sampler_run"]),
@@ -538,6 +543,12 @@ fn counts(says: Says, line: &[u8], found: std::ops::Range<usize>) -> bool {
             let after = line[end..].trim_ascii_start();
             !OF_SETTING.iter().any(|word| after.starts_with(word.as_bytes()))
         }
+        // Listings of settings have it where it is off.
+        Says::Predicts if word.eq_ignore_ascii_case(b"do_predict") => {
+            let is_flag = line[..end - word.len()].ends_with(b"--");
+            let after = line[end..].trim_ascii_start().to_ascii_lowercase();
+            is_switched_on(line, end - word.len(), word.len()) || is_flag && !after.starts_with(b"false")
+        }
         _ => true,
     }
 }
@@ -580,6 +591,7 @@ impl ProseReader {
                     Says::LostVariable => &mut seen.loses_variable,
                     Says::FollowsEvaluation => &mut seen.follows_evaluation,
                     Says::WarmsUp => &mut seen.warms_up,
+                    Says::Predicts => &mut seen.predicts,
                     Says::LoadsOtherwise => &mut seen.loads_otherwise,
                     Says::Of(device) => {
                         seen.names_devices[*device as usize] = true;
