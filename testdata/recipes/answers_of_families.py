@@ -255,8 +255,48 @@ def stages():
     told("part_waits_on_host", "outside-pytorch", "less-pinned-memory", waits, setting="--disable-pinned-memory")
 
 
+def around():
+    """What stands around an error decides: other stages, what went before, the system, and when it fails."""
+    stages = (
+        "(Worker pid=77) [Stage-0] ERROR 03-12 08:22:28 [executor.py:800] ValueError: Free memory on device cuda:0 (111.99/139.8 GiB) on startup is less than desired GPU "
+        "memory utilization (0.95, 132.81 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+        "[Stage-1] INFO 03-12 08:22:28 [runner.py:133] Model loading took 26.4738 GiB and 13.178609 seconds"
+    )
+    told("stages_share_a_gpu", "other-process", "lower-share", stages, setting="0.79")
+    wakes = 'POST http://10.0.0.7:8006/wake_up returned status 500: {"error":{"message":"Call to wake_up method failed: CUDA Error: out of memory at /src/csrc/cumem_allocator.cpp:163"}}'
+    told("server_wakes", "engine-share", "end-process", wakes)
+    used = "[INFO] [utils.py:789:see_memory_usage] CPU Virtual Memory:  used = 30.14 GB, percent = 8.3%\n[ERROR] failed (exitcode: -9) local_rank: 0 (pid: 438) of binary: /opt/bin/python"
+    told("killed_with_room", "host-memory", "look-at-kernel", used, setting="memory.max")
+    host = "llama runner terminated: ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 9925767168 alloc_tensor_range: failed to allocate CUDA_Host buffer of size 9925767168"
+    told("host_buffer_on_windows", "host-memory", "larger-page-file", f"{host}\n\nOS\nWindows\nGPU\nNvidia", raw=9925767168)
+    told("host_buffer_elsewhere", "host-memory", "smaller-model", f"{host}\n\nattention has sliding windows", raw=9925767168)
+    step = "gpu_cudamallocasync_allocator.cc:361] gpu_async_1 cuMemAllocAsync failed to allocate 1225195446464 bytes: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: out of memory\n Reported by CUDA: Free memory/Total memory: 22635544576/85095874560"
+    told("jax_step_of_a_tebibyte", "never-fits", "split-request", step, raw=1225195446464, setting="micro-batches")
+    reduce = '  File "/srv/sglang/srt/distributed/device_communicators/custom_all_reduce.py", line 307, in register_graph_buffers\n    ops.register_graph_buffers(self._ptr, handles, offsets)\nRuntimeError: invalid argument'
+    told("all_reduce_of_graphs", "not-memory", "other-kernel", reduce, setting="--disable-custom-all-reduce")
+    down = (
+        '  File "/opt/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 2168, in destroy_process_group\n    _shutdown_backend(pg)\n'
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:133, unhandled cuda error, NCCL version 2.21.5\nLast error:\nCuda failure 'out of memory'"
+    )
+    told("nccl_taken_down", "outside-pytorch", "look-before", down)
+    small = "llama_new_context_with_model: pipeline parallelism enabled (n_copies=4)\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 144.00 MiB on device 4: cudaMalloc failed: out of memory\nggml_gallocr_reserve_n: failed to allocate CUDA4 buffer of size 150995968\nllama_new_context_with_model: failed to allocate compute buffers"
+    told("smallest_of_five", "too-big", "other-split", small, setting="3,3,3,3,2")
+    blocks = (
+        "RuntimeError: Current platform can NOT allocate memory block with size larger than 4GB! Tried to allocate 6.85 GiB (GPU  0; 15.56 GiB total capacity; 0 bytes already "
+        "allocated; 0 bytes reserved in total by PyTorch)\nRuntimeError: XPU out of memory. Tried to allocate 1.71 GiB (GPU 0; 15.56 GiB total capacity; 0 bytes already allocated; 0 bytes "
+        "reserved in total by PyTorch)"
+    )
+    told("blocks_below_the_limit", "refused", "split-request", blocks)
+    told("same_epoch", "unknown", "find-batch", "training on the small set stops at the same epoch every time\ntorch.OutOfMemoryError: CUDA out of memory")
+    pages = "I convert a book with marker pdf\nRuntimeError: MPS backend out of memory (MPS allocated: 7.23 GB, other allocations: 1.54 GB, max allowed: 9.07 GB). Tried to allocate 896.00 MB on private pool."
+    told("pages_at_once", "limit", "shrink", pages, setting="RECOGNITION_BATCH_SIZE")
+    cut = "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 7 has a total capacity of 95.00"
+    told("graphs_cut", "engine-share", "lower-share", cut)
+
+
 def of_families():
     """All of them."""
+    around()
     stages()
     requests()
     reports()

@@ -543,7 +543,8 @@ fn outside(situation: &Situation, tried: &str, free: &str) -> String {
         }
         let apu =
             if matches!(situation.backend, Some("HIP" | "ROCm")) { "; on an APU, the host's own programs" } else { "" };
-        let pool = if situation.kind == Kind::Asynchronous { "; or the driver's pool keeps it from earlier work" } else { "" };
+        let pool =
+            if situation.kind == Kind::Asynchronous { "; or the driver's pool keeps it from earlier work" } else { "" };
         format!(
             "{} of the GPU is used by processes that the message does not name (those of other containers or users, \
              or this process outside PyTorch{apu}{pool}): the program requested {tried}, and {free} was free",

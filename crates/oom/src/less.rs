@@ -64,8 +64,8 @@ pub(super) fn less(purpose: Option<Purpose>, is_training: Option<bool>, detail: 
              pipe.enable_sequential_cpu_offload()"),
         Some(Purpose::Predict) => step(
             "less-weights",
-            "give each rank a part of the model, load it in 8 or 4 bits, or predict with an engine that serves it in parts; then predict fewer samples \
-             at once: the batch of training plays no part",
+            "give each rank a part of the model, load it in 8 or 4 bits, or predict with an engine that serves it in parts; then predict \
+             fewer samples at once: the batch of training plays no part",
         )
         .with("ZeRO-3 or device_map=\"auto\" for the prediction, too; load_in_4bit; per_device_eval_batch_size=1 (transformers)"),
         Some(Purpose::Data) => step(

@@ -461,8 +461,14 @@ fn fragmentation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         Step::new("max-split-size", "keep large blocks whole: this platform has no expandable segments", detail)
             .with(format!("{}=max_split_size_mb:512", settings_variable(situation)))
     } else if situation.knows_expandable_segments {
-        Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail)
-            .with(format!("{}=expandable_segments:True", settings_variable(situation)))
+        Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail).with(
+            format!(
+                "{}=expandable_segments:True{}",
+                settings_variable(situation),
+                // The driver lists processes on Linux.
+                if situation.names_no_process { " (Windows has none: there max_split_size_mb:512)" } else { "" }
+            ),
+        )
     } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {
         Step::new(
             "max-split-size",
@@ -556,7 +562,9 @@ fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         )
         .with(match situation.kind {
             // Its users run it at home, where another GPU may be free.
-            Kind::Asynchronous => format!("{}; CUDA_VISIBLE_DEVICES=1 for another GPU (ComfyUI: --cuda-device 1)", tool(situation)),
+            Kind::Asynchronous => {
+                format!("{}; CUDA_VISIBLE_DEVICES=1 for another GPU (ComfyUI: --cuda-device 1)", tool(situation))
+            }
             _ => format!("{}, on the host rather than in the container", tool(situation)),
         })
     };
@@ -627,7 +635,9 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "if the same request fails with the same memory free, the limit is the driver's or the host's, which backs each allocation (WSL, \
              Windows, an APU), and no setting of PyTorch moves it",
         );
-        return Some(step.with("rocm-smi --showmeminfo vram gtt --showpids --showdriverversion; free -g"));
+        return Some(step.with(
+            "rocm-smi --showmeminfo vram gtt --showpids --showdriverversion; free -g; sudo dmesg | tail; sysctl vm.max_map_count",
+        ));
     }
     let step = Step::new(
         "look-at-device",
@@ -697,11 +707,12 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         ),
         _ => "a shape is wrong".to_owned(),
     };
-    Some(Step::new(
-        "split-request",
-        "request less at once: a shorter or smaller input, in tiles or chunks; check the shape that the line of the traceback creates",
-        detail,
-    ))
+    let title = if situation.is_training == Some(true) {
+        "request less at once: a smaller batch and shorter sequences or smaller inputs; check the shape that the line of the traceback creates"
+    } else {
+        "request less at once: a shorter or smaller input, in tiles or chunks; check the shape that the line of the traceback creates"
+    };
+    Some(Step::new("split-request", title, detail))
 }
 
 /// The advice that always helps, with its amount.

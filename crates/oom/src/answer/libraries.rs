@@ -24,7 +24,9 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         {
             beside_arena(event, found)
         }
-        "library-alloc" | "library-handle" | "library-set-up" if found.surroundings.has_faulted => not_memory::after_fault(event),
+        "library-alloc" | "library-handle" | "library-set-up" if found.surroundings.has_faulted => {
+            not_memory::after_fault(event)
+        }
         "library-alloc" | "library-handle" | "library-workspace" if calls_cupy(event) => beside_cupy(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
         "library-set-up" => library_set_up(event),
@@ -70,6 +72,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         } else {
             steps.extend(of_engine);
         }
+        // What came first decides which of them help.
+        steps.sort_by_key(|step| step.id != "look-before");
     }
     Some((diagnosis, steps))
 }
@@ -190,8 +194,8 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
 /// A library that cannot be set up, and does not say for want of what.
 fn library_set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
-        "{} could not be set up, and its error does not say why: the GPU had no memory left for its handle, or the library does not fit the GPU, the \
-         driver or PyTorch; the text does not decide it",
+        "{} could not be set up, and its error does not say why: the GPU had no memory left for its handle, or the library does not fit the \
+         GPU, the driver or PyTorch; the text does not decide it",
         event.origin
     );
     let look = Step::new(
@@ -298,6 +302,21 @@ fn ggml_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Limit, text), vec![smaller, newer])
 }
 
+/// Calls that take down a job's groups of processes.
+const TAKES_DOWN: [&str; 5] = [
+    "destroy_process_group",
+    "_shutdown_backend",
+    "destroy_model_parallel",
+    "destroy_distributed_environment",
+    "_abort_process_group",
+];
+
+/// Whether a job was being taken down, which something else had ended before.
+fn takes_down(event: &Event) -> bool {
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    frames.any(|frame| TAKES_DOWN.contains(&frame.function.as_str()))
+}
+
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "NCCL could not allocate a buffer{}{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
@@ -328,6 +347,18 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("NCCL_BUFFSIZE=2097152, or NCCL_MAX_NCHANNELS=8"),
         shrink(),
     ];
+    if takes_down(event) {
+        let text = "NCCL met a full GPU while the job was taken down: something had ended it before, most likely the same lack of memory, \
+                    and that first error stands higher in the log; NCCL itself is not to blame";
+        let look = Step::new(
+            "look-before",
+            "look for the first error before these lines, on any rank",
+            "its numbers tell the cause; this one only follows from it",
+        )
+        .with("grep -n -m1 -i 'out of memory' LOG");
+        let steps = steps.into_iter().filter(|step| ["leave-margin", "look-at-device", "shrink"].contains(&step.id));
+        return (because(Cause::OutsidePyTorch, text), [look].into_iter().chain(steps).collect());
+    }
     if event.asked.distributes_model() {
         // No batch is there yet.
         let first = less(
@@ -683,7 +714,7 @@ fn nvml_assert(found: &Found) -> (Diagnosis, Vec<Step>) {
 fn memory_saver(found: &Found) -> (Diagnosis, Vec<Step>) {
     let mut log = found.engine.clone().unwrap_or_default();
     log.engine.get_or_insert("sglang");
-    vllm::cumem(&log)
+    vllm::cumem(&log, found)
 }
 
 /// Its error is the same while it loads and while it computes: the lines around it tell.

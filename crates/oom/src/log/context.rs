@@ -152,6 +152,10 @@ const WITHOUT_GPU: [&str; 2] = ["was compiled without GPU support", "not compile
 const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
 /// How a script moves a model to the GPU.
 const TO_GPU: [&str; 4] = [".to(\"cuda", ".to('cuda", ".to(device", ".cuda()"];
+/// How vLLM-Omni begins the lines of a stage.
+const STAGE: &str = "[Stage-";
+/// Where an engine's server wakes up.
+const WAKES: &str = "/wake_up";
 /// How `ComfyUI` tells that a part of a model waits in the host's memory.
 const WAITS: &str = " MB offloaded";
 /// And that it pins such memory, or releases files that were mapped for it.
@@ -240,7 +244,7 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&BUFFERS)
         .chain(&TO_GPU)
         .chain(&PINS)
-        .chain([&OFFLOADS_PARTS, &WAITS, &SLICE, &ALREADY])
+        .chain([&OFFLOADS_PARTS, &WAITS, &STAGE, &WAKES, &SLICE, &ALREADY])
         .chain(&OF_JAX)
         .chain(&DECODES)
         .chain(&SAMPLES)
@@ -281,6 +285,13 @@ impl Found {
             seen.loading_line = self.lines + 1;
         }
         seen.pins_weights |= words.has_any(&PINS);
+        if words.has(STAGE)
+            && let Some(at) = memmem::find(line, STAGE.as_bytes())
+            && let Some(stage) = leading_number(&line[at + STAGE.len()..]).filter(|&stage| stage < u16::BITS)
+        {
+            seen.stages |= 1 << stage;
+        }
+        seen.wakes_server |= words.has(WAKES);
         seen.keeps_weights_on_host |= words.has(WAITS) && !has(b" 0.00 MB offloaded");
         if words.has_any(&TO_GPU) {
             let is_near = seen.loading_line > 0 && self.lines + 1 - seen.loading_line < CALL_LINES;
@@ -310,6 +321,7 @@ impl Found {
         seen.samples |= words.has_any(&SAMPLES);
         seen.is_windows |= words.has(super::trace::ANCHOR) && is_path_of_windows(line);
         seen.is_windows |= words.has(PAUSE);
+        seen.is_posix |= words.has(super::trace::ANCHOR) && !is_path_of_windows(line) && has(b"\"/");
         seen.calls_ctranslate2 |= words.has_any(&CALLS);
         if words.has(VRAM)
             && let Some(at) = memmem::find(line, VRAM.as_bytes())

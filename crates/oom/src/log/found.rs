@@ -69,6 +69,16 @@ pub struct Surroundings {
     pub offloads_parts: bool,
     /// It moves a pipeline to the GPU as a whole.
     pub moves_whole: bool,
+    /// The stages of one program whose lines it has, a bit for each: `[Stage-1]`.
+    pub stages: u16,
+    /// A server of an engine is asked to wake up by HTTP.
+    pub wakes_server: bool,
+    /// It has paths of Linux or macOS in tracebacks.
+    pub is_posix: bool,
+    /// Somebody writes that it fails at the same step or epoch each time.
+    pub fails_at_same_step: bool,
+    /// Somebody writes that the system is Windows.
+    pub names_windows: bool,
     /// A part of a model's weights waits in the host's memory, as `ComfyUI` prints it.
     pub keeps_weights_on_host: bool,
     /// It speaks of pinned memory, or of files that weights are mapped from.

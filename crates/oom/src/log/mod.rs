@@ -250,6 +250,9 @@ impl LogReader {
         self.found.groups.sort_by_key(|group| group.line);
         self.lend_purposes();
         self.found.drop_headline();
+        let seen = &mut self.found.surroundings;
+        seen.is_windows |= seen.names_windows && !seen.is_wsl && !seen.is_posix && !seen.is_contained;
+        seen.lacks_expandable_segments |= seen.is_windows;
         self.found.settled = self.growth.settled();
         self.found.growths = self.growth.finish();
         self.found.tell_refusal();
