@@ -290,6 +290,8 @@ def around():
     told("same_epoch", "unknown", "find-batch", "training on the small set stops at the same epoch every time\ntorch.OutOfMemoryError: CUDA out of memory")
     pages = "I convert a book with marker pdf\nRuntimeError: MPS backend out of memory (MPS allocated: 7.23 GB, other allocations: 1.54 GB, max allowed: 9.07 GB). Tried to allocate 896.00 MB on private pool."
     told("pages_at_once", "limit", "shrink", pages, setting="RECOGNITION_BATCH_SIZE")
+    nothing_free = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.70 GiB. GPU 0 has a total capacty of 6.00 GiB of which 0 bytes is free. Of the allocated memory 2.93 GiB is allocated by PyTorch, and 2.30 GiB is reserved by PyTorch but unallocated."
+    told("gaps_with_nothing_free", "fragmentation", "max-split-size", nothing_free)
     cut = "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 7 has a total capacity of 95.00"
     told("graphs_cut", "engine-share", "lower-share", cut)
 

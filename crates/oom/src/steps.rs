@@ -457,18 +457,24 @@ fn fragmentation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
          simulate` on a snapshot",
         size(unallocated)
     );
-    let step = if situation.lacks_expandable_segments && matches!(situation.backend, None | Some("CUDA" | "HIP")) {
+    // Windows counts the last byte of a GPU as used and names no process; on Linux the driver leaves some MiB, and names them.
+    let seems_windows = situation.names_no_process && situation.free_bytes == Some(0);
+    let step = if seems_windows && !situation.lacks_expandable_segments {
+        Step::new(
+            "max-split-size",
+            "keep large blocks whole: the numbers are those of Windows, which has no expandable segments",
+            detail,
+        )
+        .with(format!(
+            "{0}=max_split_size_mb:512; on Linux, WSL included, {0}=expandable_segments:True",
+            settings_variable(situation)
+        ))
+    } else if situation.lacks_expandable_segments && matches!(situation.backend, None | Some("CUDA" | "HIP")) {
         Step::new("max-split-size", "keep large blocks whole: this platform has no expandable segments", detail)
             .with(format!("{}=max_split_size_mb:512", settings_variable(situation)))
     } else if situation.knows_expandable_segments {
-        Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail).with(
-            format!(
-                "{}=expandable_segments:True{}",
-                settings_variable(situation),
-                // The driver lists processes on Linux.
-                if situation.names_no_process { " (Windows has none: there max_split_size_mb:512)" } else { "" }
-            ),
-        )
+        Step::new("expandable-segments", "turn on expandable segments, so that free pieces can be merged", detail)
+            .with(format!("{}=expandable_segments:True", settings_variable(situation)))
     } else if matches!(situation.backend, None | Some("CUDA" | "HIP")) {
         Step::new(
             "max-split-size",
