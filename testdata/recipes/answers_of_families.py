@@ -222,8 +222,84 @@ def requests():
     told("experience_on_gpu", "too-big", "bound-growth", f"{stored}RuntimeError: {old('2.00 MiB', '8.00 GiB', '7.12 GiB', '0 bytes', '7.13 GiB')}")
 
 
+def stages():
+    """What a script moves whole, what a trainer predicts, and what waits in the host's memory."""
+    script = (
+        "pipe = SomePipeline.from_pretrained(\n    \"org/large-model\",\n    torch_dtype=torch.float16\n    ).to(\"cuda\")\n\npipe.enable_model_cpu_offload()\n"
+        "pipe.vae.enable_tiling()\n"
+    )
+    told("whole_before_offload", "too-big", "move-parts", script + full("50.00 MiB", "15.99 GiB", "12.00 MiB", "15.90 GiB", "15.45 GiB", "128.16 MiB"), setting="enable_model_cpu_offload")
+    one_line = "pipeline = SomePipeline.from_pretrained(name, torch_dtype=dtype).to('cuda:0')\npipeline.enable_sequential_cpu_offload()\npipe.enable_model_cpu_offload()\n"
+    told("whole_in_one_line", "too-big", "move-parts", one_line + full("90.00 MiB", "14.74 GiB", "12.12 MiB", "14.73 GiB", "14.30 GiB", "4.05 MiB"))
+    # What is commented out, and a tensor that moves, are no move of the pipeline.
+    parts = "# pipe.to(\"cuda\")\npipe.enable_model_cpu_offload()\nlatents = latents.to(\"cuda\")\n"
+    told("parts_with_comment", "too-big", "less-weights", parts + full("90.00 MiB", "14.74 GiB", "12.12 MiB", "14.73 GiB", "14.30 GiB", "4.05 MiB"), setting="enable_sequential_cpu_offload")
+    predict = (
+        '[rank3]:   File "/srv/LLaMA-Factory/src/llamafactory/train/tuner.py", line 69, in _training_function\n'
+        "[rank3]:     run_sft(model_args, data_args, training_args, finetuning_args, generating_args, callbacks)\n[rank3]: "
+    )
+    filled = full("270.00 MiB", "23.65 GiB", "208.06 MiB", "23.44 GiB", "22.87 GiB", "6.23 MiB")
+    told("predict_by_trainer", "too-big", "less-weights", "training works, Evaluate & Predict does not\n" + predict + filled, setting="vllm_infer")
+    told("predict_switched_on", "too-big", "less-weights", "do_predict: true\n" + predict + filled, setting="vllm_infer")
+    told("predict_switched_off", "too-big", "shrink", "do_predict: false\n" + predict + filled, setting="per_device_train_batch_size")
+    totals = (
+        "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : {}\nRequested               : {}\n"
+        "Device limit            : {}\nFree (according to CUDA): {}\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB"
+    )
+    headline = "Allocation on device 0 would exceed allowed memory. (out of memory) what does it mean?\n\n"
+    told("dialogue_and_log", "too-big", "shrink", headline + totals.format("15.16 GiB", "512.00 KiB", "15.99 GiB", "0 bytes"), setting="--lowvram")
+    told("asynchronous_rest", "outside-pytorch", "free-outside", totals.format("6.89 GiB", "320.00 MiB", "23.69 GiB", "2.94 MiB"), setting="CUDA_VISIBLE_DEVICES")
+    inverse = '  File "/srv/stitch.py", line 132, in __init__\n    pose = torch.inverse(calibration)\nRuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`'
+    told("solver_set_up", "unknown", "look-at-device", inverse)
+    waits = "loaded partially; 4910.36 MB usable, 4910.36 MB loaded, 2888.31 MB offloaded, lowvram patches: 0\nAttempting to release mmap (398)\n!!! Exception during processing !!! CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    told("part_waits_on_host", "outside-pytorch", "less-pinned-memory", waits, setting="--disable-pinned-memory")
+
+
+def around():
+    """What stands around an error decides: other stages, what went before, the system, and when it fails."""
+    stages = (
+        "(Worker pid=77) [Stage-0] ERROR 03-12 08:22:28 [executor.py:800] ValueError: Free memory on device cuda:0 (111.99/139.8 GiB) on startup is less than desired GPU "
+        "memory utilization (0.95, 132.81 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+        "[Stage-1] INFO 03-12 08:22:28 [runner.py:133] Model loading took 26.4738 GiB and 13.178609 seconds"
+    )
+    told("stages_share_a_gpu", "other-process", "lower-share", stages, setting="0.79")
+    wakes = 'POST http://10.0.0.7:8006/wake_up returned status 500: {"error":{"message":"Call to wake_up method failed: CUDA Error: out of memory at /src/csrc/cumem_allocator.cpp:163"}}'
+    told("server_wakes", "engine-share", "end-process", wakes)
+    used = "[INFO] [utils.py:789:see_memory_usage] CPU Virtual Memory:  used = 30.14 GB, percent = 8.3%\n[ERROR] failed (exitcode: -9) local_rank: 0 (pid: 438) of binary: /opt/bin/python"
+    told("killed_with_room", "host-memory", "look-at-kernel", used, setting="memory.max")
+    host = "llama runner terminated: ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 9925767168 alloc_tensor_range: failed to allocate CUDA_Host buffer of size 9925767168"
+    told("host_buffer_on_windows", "host-memory", "larger-page-file", f"{host}\n\nOS\nWindows\nGPU\nNvidia", raw=9925767168)
+    told("host_buffer_elsewhere", "host-memory", "smaller-model", f"{host}\n\nattention has sliding windows", raw=9925767168)
+    step = "gpu_cudamallocasync_allocator.cc:361] gpu_async_1 cuMemAllocAsync failed to allocate 1225195446464 bytes: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: out of memory\n Reported by CUDA: Free memory/Total memory: 22635544576/85095874560"
+    told("jax_step_of_a_tebibyte", "never-fits", "split-request", step, raw=1225195446464, setting="micro-batches")
+    reduce = '  File "/srv/sglang/srt/distributed/device_communicators/custom_all_reduce.py", line 307, in register_graph_buffers\n    ops.register_graph_buffers(self._ptr, handles, offsets)\nRuntimeError: invalid argument'
+    told("all_reduce_of_graphs", "not-memory", "other-kernel", reduce, setting="--disable-custom-all-reduce")
+    down = (
+        '  File "/opt/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 2168, in destroy_process_group\n    _shutdown_backend(pg)\n'
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:133, unhandled cuda error, NCCL version 2.21.5\nLast error:\nCuda failure 'out of memory'"
+    )
+    told("nccl_taken_down", "outside-pytorch", "look-before", down)
+    small = "llama_new_context_with_model: pipeline parallelism enabled (n_copies=4)\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 144.00 MiB on device 4: cudaMalloc failed: out of memory\nggml_gallocr_reserve_n: failed to allocate CUDA4 buffer of size 150995968\nllama_new_context_with_model: failed to allocate compute buffers"
+    told("smallest_of_five", "too-big", "other-split", small, setting="3,3,3,3,2")
+    blocks = (
+        "RuntimeError: Current platform can NOT allocate memory block with size larger than 4GB! Tried to allocate 6.85 GiB (GPU  0; 15.56 GiB total capacity; 0 bytes already "
+        "allocated; 0 bytes reserved in total by PyTorch)\nRuntimeError: XPU out of memory. Tried to allocate 1.71 GiB (GPU 0; 15.56 GiB total capacity; 0 bytes already allocated; 0 bytes "
+        "reserved in total by PyTorch)"
+    )
+    told("blocks_below_the_limit", "refused", "split-request", blocks)
+    told("same_epoch", "unknown", "find-batch", "training on the small set stops at the same epoch every time\ntorch.OutOfMemoryError: CUDA out of memory")
+    pages = "I convert a book with marker pdf\nRuntimeError: MPS backend out of memory (MPS allocated: 7.23 GB, other allocations: 1.54 GB, max allowed: 9.07 GB). Tried to allocate 896.00 MB on private pool."
+    told("pages_at_once", "limit", "shrink", pages, setting="RECOGNITION_BATCH_SIZE")
+    nothing_free = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.70 GiB. GPU 0 has a total capacty of 6.00 GiB of which 0 bytes is free. Of the allocated memory 2.93 GiB is allocated by PyTorch, and 2.30 GiB is reserved by PyTorch but unallocated."
+    told("gaps_with_nothing_free", "fragmentation", "max-split-size", nothing_free)
+    cut = "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 7 has a total capacity of 95.00"
+    told("graphs_cut", "engine-share", "lower-share", cut)
+
+
 def of_families():
     """All of them."""
+    around()
+    stages()
     requests()
     reports()
     words_around()

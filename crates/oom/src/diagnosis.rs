@@ -78,8 +78,12 @@ pub(super) fn outside_beyond_context(situation: &Situation) -> u64 {
 
 /// Unaccounted memory, beyond a context and the driver's own.
 pub(super) fn untold_beyond_context(situation: &Situation) -> u64 {
-    if situation.kind == Kind::Asynchronous {
-        // The driver's pool keeps freed memory, which its message does not count.
+    let is_most = || {
+        let untold = situation.untold_bytes().unwrap_or(0);
+        untold > situation.capacity_bytes.unwrap_or(0) / 2 && untold > situation.held_bytes.unwrap_or(0)
+    };
+    if situation.kind == Kind::Asynchronous && !is_most() {
+        // The driver's pool keeps freed memory, which its message does not count; most of a GPU is more than that.
         return 0;
     }
     let kept = situation.capacity_bytes.unwrap_or(0) / 50 + context::AT_MOST_BYTES;
@@ -418,6 +422,12 @@ fn text(situation: &Situation, cause: Cause) -> String {
                 Some(Purpose::Parts) => {
                     "one part of the pipeline, with its activations, fills the GPU, although the parts take turns on it: the program"
                 }
+                Some(Purpose::Whole) => {
+                    "the whole pipeline is moved to the GPU, although an offload is to move one part at a time: the program"
+                }
+                Some(Purpose::Predict) => {
+                    "this stage computes answers, for which each rank has the whole model unless it is sharded there, too: the program"
+                }
                 Some(Purpose::Grow) => {
                     "memory grows with the elements that the program adds while it trains, until there is no more: it"
                 }
@@ -533,9 +543,11 @@ fn outside(situation: &Situation, tried: &str, free: &str) -> String {
         }
         let apu =
             if matches!(situation.backend, Some("HIP" | "ROCm")) { "; on an APU, the host's own programs" } else { "" };
+        let pool =
+            if situation.kind == Kind::Asynchronous { "; or the driver's pool keeps it from earlier work" } else { "" };
         format!(
             "{} of the GPU is used by processes that the message does not name (those of other containers or users, \
-             or this process outside PyTorch{apu}): the program requested {tried}, and {free} was free",
+             or this process outside PyTorch{apu}{pool}): the program requested {tried}, and {free} was free",
             size(untold)
         )
     }

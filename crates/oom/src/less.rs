@@ -56,6 +56,18 @@ pub(super) fn less(purpose: Option<Purpose>, is_training: Option<bool>, detail: 
              its activations fills the GPU",
         )
         .with("pipe.enable_sequential_cpu_offload() (slow); a transformer in NF4, FP8 or GGUF (Diffusers: quantization_config)"),
+        Some(Purpose::Whole) => step(
+            "move-parts",
+            "remove the move of the whole pipeline to the GPU: the offload moves each part by itself when its turn comes",
+        )
+        .with("without pipe.to(\"cuda\"), before as after pipe.enable_model_cpu_offload(); where one part is still too large, \
+             pipe.enable_sequential_cpu_offload()"),
+        Some(Purpose::Predict) => step(
+            "less-weights",
+            "give each rank a part of the model, load it in 8 or 4 bits, or predict with an engine that serves it in parts; then predict \
+             fewer samples at once: the batch of training plays no part",
+        )
+        .with("ZeRO-3 or device_map=\"auto\" for the prediction, too; load_in_4bit; per_device_eval_batch_size=1 (transformers)"),
         Some(Purpose::Data) => step(
             "offload",
             "keep the data in the host's memory, and copy the part that a step needs; or use smaller images",
@@ -100,6 +112,16 @@ pub(super) fn less_of_each_rank(detail: String) -> Step {
     )
 }
 
+/// The same for the driver's own allocator: hardly any program but `ComfyUI` chooses it without being told to.
+pub(super) fn less_of_asynchronous(detail: String) -> Step {
+    Step::new(
+        "shrink",
+        "reduce the memory needed at once: a smaller batch, fewer pixels or shorter sequences, a VAE in tiles, a smaller model file",
+        detail,
+    )
+    .with("in ComfyUI, which chooses this allocator by itself: python main.py --lowvram, VAE Decode (Tiled), models in fp8 or GGUF")
+}
+
 /// How much less memory would have been enough.
 pub fn missing(situation: &Situation) -> String {
     if let (Some(whole), Some((least, _)), Some(available)) =
@@ -133,7 +155,7 @@ pub fn missing(situation: &Situation) -> String {
             size(over)
         );
     }
-    if let (Some(Purpose::Load | Purpose::Parts), Some(held), None) =
+    if let (Some(Purpose::Load | Purpose::Parts | Purpose::Whole), Some(held), None) =
         (situation.purpose, situation.held_bytes, situation.supposed)
     {
         return format!(

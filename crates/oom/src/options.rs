@@ -102,7 +102,8 @@ impl Named {
             Some(Purpose::Grow) => "grow",
             Some(Purpose::Data) => "data",
             Some(Purpose::Parts) => "parts",
-            Some(Purpose::Gather | Purpose::Calibrate) => return Vec::new(),
+            Some(Purpose::Predict) => "predict",
+            Some(Purpose::Gather | Purpose::Calibrate | Purpose::Whole) => return Vec::new(),
             Some(Purpose::Generate | Purpose::Collect) | None => "step",
         };
         let found = self.of(exact);
@@ -146,8 +147,8 @@ mod tests {
                     assert_eq!(line.matches('|').count(), 4, "{line}");
                     let works = line.split('|').next().unwrap();
                     let known = [
-                        "decode", "load", "step", "grow", "data", "parts", "logits", "optimize", "evaluate", "host",
-                        "numbers", "request",
+                        "decode", "load", "step", "grow", "data", "parts", "predict", "logits", "optimize", "evaluate",
+                        "host", "numbers", "request",
                     ];
                     assert!(works.trim().split(',').all(|work| known.contains(&work)), "{line}");
                 }

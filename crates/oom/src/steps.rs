@@ -8,7 +8,7 @@ use super::diagnosis::{
     Cause, Diagnosis, WORTH_A_WORD_BYTES, is_fragmented, is_usual_rest, nearly_enough, outside_beyond_context,
     untold_beyond_context,
 };
-use super::less::{less, less_of_each_rank, missing};
+use super::less::{less, less_of_asynchronous, less_of_each_rank, missing};
 use super::log::Purpose;
 use super::message::Kind;
 use super::situation::{Situation, last_digit_bytes};
@@ -457,7 +457,19 @@ fn fragmentation(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
          simulate` on a snapshot",
         size(unallocated)
     );
-    let step = if situation.lacks_expandable_segments && matches!(situation.backend, None | Some("CUDA" | "HIP")) {
+    // Windows counts the last byte of a GPU as used and names no process; on Linux the driver leaves some MiB, and names them.
+    let seems_windows = situation.names_no_process && situation.free_bytes == Some(0);
+    let step = if seems_windows && !situation.lacks_expandable_segments {
+        Step::new(
+            "max-split-size",
+            "keep large blocks whole: the numbers are those of Windows, which has no expandable segments",
+            detail,
+        )
+        .with(format!(
+            "{0}=max_split_size_mb:512; on Linux, WSL included, {0}=expandable_segments:True",
+            settings_variable(situation)
+        ))
+    } else if situation.lacks_expandable_segments && matches!(situation.backend, None | Some("CUDA" | "HIP")) {
         Step::new("max-split-size", "keep large blocks whole: this platform has no expandable segments", detail)
             .with(format!("{}=max_split_size_mb:512", settings_variable(situation)))
     } else if situation.knows_expandable_segments {
@@ -554,7 +566,13 @@ fn outside(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "find which other processes use the GPU: the message does not list all of them",
             detail,
         )
-        .with(format!("{}, on the host rather than in the container", tool(situation)))
+        .with(match situation.kind {
+            // Its users run it at home, where another GPU may be free.
+            Kind::Asynchronous => {
+                format!("{}; CUDA_VISIBLE_DEVICES=1 for another GPU (ComfyUI: --cuda-device 1)", tool(situation))
+            }
+            _ => format!("{}, on the host rather than in the container", tool(situation)),
+        })
     };
     Some(step.brings(own.max(untold), situation.shortage_bytes()))
 }
@@ -623,7 +641,9 @@ fn refused(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             "if the same request fails with the same memory free, the limit is the driver's or the host's, which backs each allocation (WSL, \
              Windows, an APU), and no setting of PyTorch moves it",
         );
-        return Some(step.with("rocm-smi --showmeminfo vram gtt --showpids --showdriverversion; free -g"));
+        return Some(step.with(
+            "rocm-smi --showmeminfo vram gtt --showpids --showdriverversion; free -g; sudo dmesg | tail; sysctl vm.max_map_count",
+        ));
     }
     let step = Step::new(
         "look-at-device",
@@ -693,11 +713,12 @@ fn request(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
         ),
         _ => "a shape is wrong".to_owned(),
     };
-    Some(Step::new(
-        "split-request",
-        "request less at once: a shorter or smaller input, in tiles or chunks; check the shape that the line of the traceback creates",
-        detail,
-    ))
+    let title = if situation.is_training == Some(true) {
+        "request less at once: a smaller batch and shorter sequences or smaller inputs; check the shape that the line of the traceback creates"
+    } else {
+        "request less at once: a shorter or smaller input, in tiles or chunks; check the shape that the line of the traceback creates"
+    };
+    Some(Step::new("split-request", title, detail))
 }
 
 /// The advice that always helps, with its amount.
@@ -720,6 +741,9 @@ fn shrink(situation: &Situation, diagnosis: &Diagnosis) -> Option<Step> {
             ),
         );
         return Some(step);
+    }
+    if situation.kind == Kind::Asynchronous && situation.purpose.is_none() && situation.named.is_none() {
+        return Some(less_of_asynchronous(missing(situation)));
     }
     if situation.purpose == Some(Purpose::Load) && situation.is_of_rank {
         return Some(less_of_each_rank(missing(situation)));

@@ -2,6 +2,7 @@
 
 use highwater_units::size;
 
+use crate::diagnosis::{Cause, diagnosis};
 use crate::log::{Found, Group};
 use crate::situation::Situation;
 use crate::steps::Step;
@@ -138,6 +139,44 @@ pub(super) fn wait_for_launches() -> Step {
         "the driver's error may come later than the call that it is of, and a full host gives the same one",
     )
     .with("CUDA_LAUNCH_BLOCKING=1")
+}
+
+/// A request below the largest allocation that was refused as well, with the step for it.
+pub(super) fn refused_below(limit: u64, steps: &mut Vec<Step>, found: &Found) -> Option<String> {
+    let is_below = |group: &&Group| group.message.tried_bytes.is_some_and(|tried| tried < limit);
+    let group = found.groups.iter().filter(is_below).max_by_key(|group| group.message.tried_bytes)?;
+    let situation = Situation::of_group(group, found.surroundings);
+    let capacity = situation.capacity_bytes.filter(|_| diagnosis(&situation).cause == Cause::Refused)?;
+    steps.push(
+        Step::new(
+            "other-system",
+            "run it outside a virtual machine (on Linux or Windows itself), or with a newer driver and more memory for WSL",
+            "the GPU had room, so a smaller batch or another process is not the matter",
+        )
+        .with("wsl --update; memory=… in .wslconfig"),
+    );
+    Some(format!(
+        "a request of {} is below that limit and was refused as well, while PyTorch held {} of {}: the driver, or WSL where it runs there, has \
+         another limit in the way",
+        situation.tried()?,
+        size(situation.held_bytes.unwrap_or(0)),
+        size(capacity)
+    ))
+}
+
+/// What a bare error of CUDA is about while a part of the weights waits in the host's memory.
+pub(super) const PINNED_PART: &str = "CUDA reported a lack of memory to something other than PyTorch's allocator while a part of the model \
+    waited in the host's memory: most likely the host's memory could not be pinned for that part, for which CUDA has the same error; the GPU \
+    may also have been full, and the line of the traceback may not be the call that failed";
+
+/// Weights that wait on the host need not be pinned.
+pub(super) fn without_pinned_memory() -> Step {
+    Step::new(
+        "less-pinned-memory",
+        "run without pinned memory of the host, and use newer releases of the program and of the node that loads the model",
+        "the program pins the part of the weights that waits there, which fails for mapped files and where the system limits such memory",
+    )
+    .with("python main.py --disable-pinned-memory")
 }
 
 /// Words of lines that exchange something between ranks, or wait for others.

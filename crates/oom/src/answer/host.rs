@@ -693,13 +693,27 @@ fn find_growing() -> Step {
     .with("ps -eo pid,rss,comm --sort=-rss | head; grep -E '^(anon|file|shmem) ' /sys/fs/cgroup/memory.stat; df -h /dev/shm")
 }
 
+/// Adam's state on the host of a model of 16 billion parameters.
+const LARGE_ROOM_BYTES: u64 = 256 << 30;
+
 fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let limit = found.surroundings.memory_limit_bytes;
     let of = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
     let used = host_use(found);
+    // More was free than the state of a usual training on one machine.
+    let has_room = limit.is_none()
+        && found
+            .host_use
+            .is_some_and(|(bytes, tenths)| bytes / tenths.max(1) * 1000_u64.saturating_sub(tenths) > LARGE_ROOM_BYTES);
+    let room = if has_room {
+        "; so much of the machine was free that a limit of its container or job, or a large part that came at once, is more likely than a \
+         full machine"
+    } else {
+        ""
+    };
     let text = format!(
         "{} was killed by signal 9 (exit code 137, or -9 to a launcher){used}: usually because the host ran out of memory or the container reached its \
-         limit{of}, not because the GPU was full; a scheduler's time limit or a person can also end a process this way",
+         limit{of}, not because the GPU was full; a scheduler's time limit or a person can also end a process this way{room}",
         process(event)
     );
     // A container's limit is its own; elsewhere the whole machine is full. What only looks comes last.
@@ -730,6 +744,13 @@ fn ended_by_signal(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
         steps[0].detail.push_str(
             "; if it always ends at the same step, see what the program does there (a checkpoint, an evaluation), or whether its memory grows \
              until then",
+        );
+    }
+    if has_room {
+        // Whose limit it was decides what helps.
+        steps.sort_by_key(|step| step.id != "look-at-kernel");
+        steps[0].change = Some(
+            "dmesg -T | grep -i -E 'killed process|oom-kill'; kubectl describe pod (OOMKilled); cat /sys/fs/cgroup/memory.max".to_owned(),
         );
     }
     (because(Cause::HostMemory, text), steps)

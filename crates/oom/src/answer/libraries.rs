@@ -9,7 +9,7 @@ use super::{because, frameworks, general, llama, not_memory, refusals, vllm};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::known::ASYNCHRONOUS;
-use crate::less::{WITHOUT_NUMBERS, less};
+use crate::less::{WITHOUT_NUMBERS, less, less_of_asynchronous};
 use crate::log::{Event, Found, Purpose, Side};
 use crate::program::Program;
 use crate::steps::Step;
@@ -24,9 +24,12 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         {
             beside_arena(event, found)
         }
-        "library-alloc" | "library-handle" if found.surroundings.has_faulted => not_memory::after_fault(event),
+        "library-alloc" | "library-handle" | "library-set-up" if found.surroundings.has_faulted => {
+            not_memory::after_fault(event)
+        }
         "library-alloc" | "library-handle" | "library-workspace" if calls_cupy(event) => beside_cupy(event),
         "library-alloc" | "library-handle" | "library-workspace" => workspace(event),
+        "library-set-up" => library_set_up(event),
         "ggml-pool" => ggml_pool(event),
         "ggml-buffer" => ggml_buffer(event),
         "nccl" => nccl(event),
@@ -69,6 +72,8 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         } else {
             steps.extend(of_engine);
         }
+        // What came first decides which of them help.
+        steps.sort_by_key(|step| step.id != "look-before");
     }
     Some((diagnosis, steps))
 }
@@ -102,15 +107,9 @@ fn asynchronous(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     if let Some(named) = found.surroundings.named.filter(|_| !steps.is_empty()) {
         steps.extend(named.of("numbers"));
     } else {
-        // Hardly any program but ComfyUI chooses this allocator without being told to.
-        steps.push(
-            Step::new(
-                "shrink",
-                "reduce the memory needed at once: a smaller batch, fewer pixels or shorter sequences, a VAE in tiles, a smaller model file",
-                "the text has no numbers, so it does not show by how much; memory of the host does not count",
-            )
-            .with("in ComfyUI, which chooses this allocator by itself: python main.py --lowvram, VAE Decode (Tiled), models in fp8 or GGUF"),
-        );
+        steps.push(less_of_asynchronous(
+            "the text has no numbers, so it does not show by how much; memory of the host does not count".to_owned(),
+        ));
         steps.push(
             Step::new(
                 "record",
@@ -190,6 +189,34 @@ fn workspace(event: &Event) -> (Diagnosis, Vec<Step>) {
         );
     }
     (because(Cause::OutsidePyTorch, text), steps)
+}
+
+/// A library that cannot be set up, and does not say for want of what.
+fn library_set_up(event: &Event) -> (Diagnosis, Vec<Step>) {
+    let text = format!(
+        "{} could not be set up, and its error does not say why: the GPU had no memory left for its handle, or the library does not fit the \
+         GPU, the driver or PyTorch; the text does not decide it",
+        event.origin
+    );
+    let look = Step::new(
+        "look-at-device",
+        "see how much of the GPU is free: a handle takes some hundred MiB at its first use",
+        "a GPU that is nearly full explains it; PyTorch's cached memory counts as used",
+    )
+    .with("nvidia-smi; torch.cuda.mem_get_info() before the call");
+    let install = Step::new(
+        "matching-build",
+        "if much is free, install a PyTorch that is built for this GPU and driver, and keep other releases of CUDA's libraries out of the path",
+        "wrong results elsewhere point to that, too",
+    )
+    .with("python -m torch.utils.collect_env; unset LD_LIBRARY_PATH");
+    let on_cpu = Step::new(
+        "run-on-cpu",
+        "until then, compute this one call on the CPU, or set the library up while the GPU is empty",
+        "a small inverse or decomposition is as fast there",
+    )
+    .with("torch.linalg.inv(x.cpu()).to(x.device); torch.backends.cuda.preferred_linalg_library(\"magma\")");
+    (because(Cause::Unknown, text), vec![look, install, on_cpu])
 }
 
 /// Whether `CuPy` called the library.
@@ -275,6 +302,21 @@ fn ggml_buffer(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::Limit, text), vec![smaller, newer])
 }
 
+/// Calls that take down a job's groups of processes.
+const TAKES_DOWN: [&str; 5] = [
+    "destroy_process_group",
+    "_shutdown_backend",
+    "destroy_model_parallel",
+    "destroy_distributed_environment",
+    "_abort_process_group",
+];
+
+/// Whether a job was being taken down, which something else had ended before.
+fn takes_down(event: &Event) -> bool {
+    let mut frames = [&event.asked.innermost, &event.asked.own].into_iter().flatten();
+    frames.any(|frame| TAKES_DOWN.contains(&frame.function.as_str()))
+}
+
 fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "NCCL could not allocate a buffer{}{}: it takes its memory from the driver, and PyTorch's allocator, whose cache counts as used, had \
@@ -305,6 +347,18 @@ fn nccl(event: &Event) -> (Diagnosis, Vec<Step>) {
         .with("NCCL_BUFFSIZE=2097152, or NCCL_MAX_NCHANNELS=8"),
         shrink(),
     ];
+    if takes_down(event) {
+        let text = "NCCL met a full GPU while the job was taken down: something had ended it before, most likely the same lack of memory, \
+                    and that first error stands higher in the log; NCCL itself is not to blame";
+        let look = Step::new(
+            "look-before",
+            "look for the first error before these lines, on any rank",
+            "its numbers tell the cause; this one only follows from it",
+        )
+        .with("grep -n -m1 -i 'out of memory' LOG");
+        let steps = steps.into_iter().filter(|step| ["leave-margin", "look-at-device", "shrink"].contains(&step.id));
+        return (because(Cause::OutsidePyTorch, text), [look].into_iter().chain(steps).collect());
+    }
     if event.asked.distributes_model() {
         // No batch is there yet.
         let first = less(
@@ -660,7 +714,7 @@ fn nvml_assert(found: &Found) -> (Diagnosis, Vec<Step>) {
 fn memory_saver(found: &Found) -> (Diagnosis, Vec<Step>) {
     let mut log = found.engine.clone().unwrap_or_default();
     log.engine.get_or_insert("sglang");
-    vllm::cumem(&log)
+    vllm::cumem(&log, found)
 }
 
 /// Its error is the same while it loads and while it computes: the lines around it tell.

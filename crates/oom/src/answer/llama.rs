@@ -8,7 +8,7 @@ use crate::diagnosis::{Cause, Diagnosis};
 use crate::engine::EngineLog;
 use crate::log::{Event, Found, FrontEnd};
 use crate::program::Program;
-use crate::steps::Step;
+use crate::steps::{Step, larger_page_file};
 
 /// Tokens that llama.cpp computes at once unless it is told otherwise.
 const DEFAULT_UBATCH: u64 = 512;
@@ -40,7 +40,7 @@ pub(super) fn explain(event: &Event, mut log: EngineLog, found: &Found) -> (Diag
         _ if has_recovered(found) => recovered(found),
         "ollama-system" => system_memory(event),
         "llama-host" if log.max_model_len.is_some() && part(&log, found) == Part::Cache => cache_of_host(event, &log),
-        "llama-host" => general::of_host(event, Some(Program::Llama)),
+        "llama-host" => of_host(event, found),
         "ollama-layout" => layout(event, &log),
         "ollama-exited" => exited(&log),
         "llama-pinned" => pinned(event, found),
@@ -165,6 +165,18 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
 }
 
 /// The KV cache of a whole context in the host's memory.
+/// Its own buffers in the host's memory: `CUDA_Host` is the host's, too.
+fn of_host(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
+    let (diagnosis, mut steps) = general::of_host(event, Some(Program::Llama));
+    if found.surroundings.is_windows {
+        // Nobody limits it there.
+        steps.retain(|step| step.id != "more-host-memory");
+        let detail = "Windows gives all programs together no more than RAM and paging file; programs that are closed return theirs";
+        steps.insert(0, Step { detail: detail.to_owned(), ..larger_page_file() });
+    }
+    (diagnosis, steps)
+}
+
 fn cache_of_host(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let (mut diagnosis, _) = general::of_host(event, Some(Program::Llama));
     if let (Some(tokens), Some(bytes)) = (log.max_model_len, event.requested()) {
@@ -335,7 +347,9 @@ fn buffer(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step
         steps.insert(0, single_copy());
     }
     if let Some(device) = event.number("device").filter(|&device| !is_ollama && (1..=MAX_SPLIT).contains(&device)) {
-        steps.push(other_split(device));
+        // A small buffer that does not fit tells that this GPU, often the smallest, has more of the model than the others.
+        let at = if event.requested() <= Some(SMALL_BUFFER_BYTES) && copies.is_some() { 0 } else { steps.len() };
+        steps.insert(at, other_split(device));
     }
     (because(Cause::TooBig, text), steps)
 }
@@ -422,6 +436,9 @@ fn shorter(log: &EngineLog) -> Step {
 
 /// GPUs of one split, at most, for which it is written out.
 const MAX_SPLIT: u64 = 15;
+
+/// A buffer that any GPU has room for, unless weights and cache have filled it.
+const SMALL_BUFFER_BYTES: u64 = 512 << 20;
 
 /// A GPU with another number than 0 is one of several.
 fn other_split(device: u64) -> Step {

@@ -66,6 +66,9 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
+/// More than this is no step of a large batch, but a wrong size.
+const LARGEST_STEP_BYTES: u64 = 16 << 40;
+
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
 
@@ -144,6 +147,9 @@ fn of_log(found: &Found) -> Option<Answer> {
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
     while_loading(&mut steps, diagnosis.cause, event, found);
+    if let Some(limit) = event.bytes("limit").filter(|_| event.id == "single-allocation") {
+        diagnosis.notes.extend(added::refused_below(limit, &mut steps, found));
+    }
     if let Some(situation) = situation.as_ref().filter(|_| of_host.is_some()) {
         diagnosis.notes.push(format!(
             "the driver's refusal follows from that: it reports {} free on the GPU, and refused {}, because Windows commits memory of the host \
@@ -456,6 +462,12 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
             if situation.is_windows {
                 steps.insert(1, larger_page_file());
             }
+            if found.surroundings.keeps_weights_on_host && found.surroundings.pins_weights {
+                added::PINNED_PART.clone_into(&mut diagnosis.text);
+                steps.insert(0, added::without_pinned_memory());
+            } else if found.surroundings.keeps_weights_on_host {
+                steps.insert(1, added::without_pinned_memory());
+            }
         } else if situation.kind == Kind::Driver {
             // What the program was doing comes before a look at others.
             let restores = steps.first().is_some_and(|step| step.id == "map-location");
@@ -637,7 +649,7 @@ fn weight(event: &Event) -> u8 {
         "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
         | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "worker-died" | "trtllm-request"
         | "capture" | "llama-pinned" | "assertion" | "illegal-access" | "kernel-image" | "old-driver" | "busy"
-        | "launch" | "hardware" | "xid" | "cudnn-unsupported" => 1,
+        | "launch" | "hardware" | "xid" | "cudnn-unsupported" | "all-reduce" => 1,
         _ => 2,
     }
 }
@@ -691,6 +703,21 @@ fn is_absurd(event: &Event) -> bool {
 
 /// A request that no GPU or host could serve.
 fn absurd(event: &Event, bytes: u64) -> (Diagnosis, Vec<Step>) {
+    if event.origin.contains("JAX") && bytes < LARGEST_STEP_BYTES {
+        let text = format!(
+            "{} requested {} at once, which can never fit: most likely the temporaries of one compiled step, for the whole batch and \
+             sequence or all scores of an attention; or a size is wrong",
+            event.origin,
+            size(bytes)
+        );
+        let less = Step::new(
+            "split-request",
+            "compute less in one compiled step: micro-batches, shorter sequences, recomputed activations, attention that never holds all scores",
+            "no setting of the allocator helps, nor does memory of other processes; where the shapes are small, check a dynamic axis",
+        );
+        let change = "jax.checkpoint (rematerialisation), gradients accumulated over micro-batches, a fused attention";
+        return (because(Cause::NeverFits, text), vec![less.with(change)]);
+    }
     let text = format!(
         "{} requested {} at once, which can never fit: a size is wrong (negative, overflowed or overwritten), or it grows with the square of the \
          input, as attention scores do",

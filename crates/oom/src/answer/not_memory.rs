@@ -31,10 +31,33 @@ pub(super) fn explain(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<St
         "kernel-image" => kernel_image(event),
         "old-driver" => old_driver(event),
         "no-library" => no_library(event),
+        "all-reduce" => all_reduce(found),
         "loss-nan" => no_number(),
         "cudnn-unsupported" => unsupported(),
         _ => return None,
     })
+}
+
+/// Buffers of other GPUs that cannot be opened while graphs are captured.
+fn all_reduce(found: &Found) -> (Diagnosis, Vec<Step>) {
+    let text = "the engine's own all-reduce kernel could not share its buffers between the GPUs while it captured CUDA graphs: the driver \
+                refused handles between processes; the text does not say that memory ran out";
+    let without = Step::new(
+        "other-kernel",
+        "run without that kernel: NCCL takes its place",
+        "a smaller share of the GPU or shorter context changes nothing here",
+    )
+    .with(match found.surroundings.engine {
+        Some("vllm") => "--disable-custom-all-reduce; to look further, --enforce-eager",
+        _ => "--disable-custom-all-reduce; to look further, --disable-cuda-graph (SGLang), --enforce-eager (vLLM)",
+    });
+    let settings = Step::new(
+        "drop-expandable-segments",
+        "turn expandable segments off, and let the container's processes share memory",
+        "handles between processes are of whole allocations of the driver, and need a common IPC namespace",
+    )
+    .with("unset PYTORCH_CUDA_ALLOC_CONF; docker run --ipc=host");
+    (because(Cause::NotMemory, text), vec![without, settings])
 }
 
 /// PyTorch cannot read its settings.

@@ -267,6 +267,14 @@ fn slots(event: &Event) -> (Diagnosis, Vec<Step>) {
     (because(Cause::KvCache, text), vec![fewer_running("the table's size is fixed at start")])
 }
 
+/// What PyTorch's message has of the request, which may be cut behind it.
+fn of_message(found: &Found) -> String {
+    let Some(message) = found.groups.first().map(|group| &group.message) else { return String::new() };
+    let device = message.device.map_or_else(String::new, |device| format!(" on GPU {device}"));
+    let free = message.free_bytes.map_or_else(String::new, |free| format!(", and {} was free", size(free)));
+    message.tried_bytes.map_or_else(String::new, |tried| format!("; it requested {}{device}{free}", size(tried)))
+}
+
 fn graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     let printed = log.printed();
     let left = printed
@@ -274,7 +282,8 @@ fn graphs(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
         .map_or_else(String::new, |left| format!(": {} was left beside the pool", size(left)));
     let text = format!(
         "the GPU was full when the engine captured CUDA graphs: they live outside `mem_fraction_static`, and the KV cache had taken too \
-         much{left}"
+         much{left}{}",
+        of_message(found)
     );
     let missing = missing_of_message(found);
     let mut steps = vec![lower_share(log, printed.free_before_bytes, missing), fewer_sequences(log, &printed, missing)];

@@ -39,7 +39,7 @@ pub(super) fn explain(event: &Event, log: &EngineLog, found: &Found) -> Option<(
         "vllm-decode-pool" => decode_pool(event, log),
         "vllm-decode-limit" => decode_limit(event),
         "vllm-encoder-cache" => encoder_cache(event),
-        "vllm-cumem" => cumem(log),
+        "vllm-cumem" => cumem(log, found),
         "vllm-expandable" => expandable(),
         _ => return None,
     };
@@ -200,10 +200,14 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
     let (missing, used) = (wanted.saturating_sub(free), total.saturating_sub(free));
     let now = event.decimal("utilization").or(log.utilization);
     let of = now.map_or_else(String::new, |of| format!(" ({} of {})", share(of), size(total)));
+    let stages = found.surroundings.stages.count_ones();
+    let who = if stages > 1 {
+        format!("most likely another of this program's own {stages} stages, whose lines are in the log")
+    } else {
+        "such as another process, an earlier run that has not ended, or NCCL and contexts of other ranks".to_owned()
+    };
     let text = format!(
-        "the engine's share is {}{of}, and only {} was free at its start: something else already held {} of the GPU, \
-         such as another \
-         process, an earlier run that has not ended, or NCCL and contexts of other ranks",
+        "the engine's share is {}{of}, and only {} was free at its start: something else already held {} of the GPU, {who}",
         size(wanted),
         size(free),
         size(used)
@@ -228,6 +232,19 @@ fn free_memory(event: &Event, log: &EngineLog, found: &Found) -> (Diagnosis, Vec
     let mut steps = vec![others];
     if fits >= LEAST_SHARE {
         steps.push(lower.brings(missing, Some(missing)));
+    }
+    if stages > 1 {
+        // What is to be ended is a part of the same program.
+        steps.rotate_left(1);
+        let apart = Step::new(
+            "own-device",
+            "put the stages on different GPUs, or start this stage before the others",
+            "each stage takes its share of the whole GPU, and looks for it once, at its start",
+        );
+        steps.insert(
+            steps.len() - 1,
+            apart.with("devices and gpu_memory_utilization of each stage in its configuration"),
+        );
     }
     (because(Cause::OtherProcess, text), steps)
 }
@@ -501,12 +518,19 @@ fn swap_space() -> (Diagnosis, Vec<Step>) {
 }
 
 /// The engine's pool cannot be had again.
-pub(super) fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
+pub(super) fn cumem(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
     let is_sglang = log.engine == Some("sglang");
     let by = if is_sglang { "torch_memory_saver, memory saver" } else { "cumem, sleep mode" };
+    // A trainer calls its engine, and servers that share a GPU are woken by what schedules them.
+    let is_server = found.surroundings.wakes_server && !found.surroundings.trains;
+    let who = if is_server {
+        "another server on the GPU that is awake, or that has released only a part of its memory in its sleep"
+    } else {
+        "the trainer, its cache, or another process"
+    };
     let text = format!(
         "the driver had no memory for the engine's pool ({by}): when it wakes up it takes the memory of weights and KV cache again, and \
-         something has taken that in the meantime: the trainer, its cache, or another process"
+         something has taken that in the meantime: {who}"
     );
     let printed = log.printed();
     let in_parts = Step::new(
@@ -514,13 +538,23 @@ pub(super) fn cumem(log: &EngineLog) -> (Diagnosis, Vec<Step>) {
         "wake up in two steps: the weights first, the KV cache after they are updated",
         "the cache then need not fit beside both copies of the weights",
     );
-    let steps = vec![
+    let release = if is_server {
+        Step::new(
+            "end-process",
+            "put the other servers of this GPU to sleep, and see that their memory is free, before this one wakes up",
+            "a sleep keeps the CUDA context, graphs and what the pool does not hold",
+        )
+        .with("nvidia-smi on that machine, at that moment; POST /sleep?level=1 of the others first")
+    } else {
         Step::new(
             "release-trainer",
             "release the trainer's memory before the engine wakes up: offload parameters and optimizer, and empty PyTorch's cache",
             "cached memory of PyTorch counts as used for the engine",
         )
-        .with("torch.cuda.empty_cache()"),
+        .with("torch.cuda.empty_cache()")
+    };
+    let steps = vec![
+        release,
         lower_share(log, total(log, &printed), None),
         in_parts.with(if is_sglang {
             "resume_memory_occupation(tags=[\"weights\"]), then resume_memory_occupation(tags=[\"kv_cache\"])"

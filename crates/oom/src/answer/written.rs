@@ -60,6 +60,11 @@ pub(super) fn adjust(answer: &mut Answer, found: &Found) {
     if is_of_gpu && !is_server {
         of_command(&mut answer.steps, found);
         all_parameters(answer, found);
+        if found.surroundings.fails_at_same_step && answer.diagnosis.cause != Cause::Leftover {
+            // Without numbers nothing tells more.
+            let at = usize::from(answer.situation.is_some()).min(answer.steps.len());
+            answer.steps.insert(at, same_step());
+        }
         placed(&mut answer.steps, found);
         if let Some(situation) = &answer.situation
             && answer.diagnosis.cause == Cause::Fragmentation
@@ -76,6 +81,18 @@ pub(super) fn adjust(answer: &mut Answer, found: &Found) {
     }
     of_device(&mut answer.steps, found);
     fit(&mut answer.steps, &found.command);
+}
+
+/// What fails at the same place each time is in the data or the schedule.
+fn same_step() -> Step {
+    Step::new(
+        "find-batch",
+        "find what is special about that step: print the shapes of its batch, and look for the largest sample, one with far more boxes, \
+         tokens or pixels than the others",
+        "it fails at the same place each time, so neither another program nor chance is to blame; a stage of the schedule or of the \
+         augmentation may begin there, and memory that grows from step to step also ends at the same place",
+    )
+    .with("print(step, [x.shape for x in batch], torch.cuda.memory_allocated()) before the call; drop, crop or cap such samples")
 }
 
 /// NVIDIA's tool lists no processes of other devices.

@@ -82,6 +82,8 @@ pub(super) const ROWS: &[Row] = &[
     row("loss-nan", "a trainer", "'loss': nan"),
     row("loss-nan", "a trainer", "loss=nan,"),
     row("cudnn-unsupported", "cuDNN", "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"),
+    row("all-reduce", "a custom all-reduce kernel", "custom_all_reduce.cuh:{line:n} 'invalid argument'"),
+    row("all-reduce", "a custom all-reduce kernel", "custom_all_reduce.py{*}in register_graph_buffers"),
     // Sizes.
     row("bad-size", "torch", "Trying to create tensor with negative dimension -{dimension:n}"),
     row("bad-size", "torch", "Storage size calculation overflowed with sizes="),

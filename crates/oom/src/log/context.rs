@@ -150,6 +150,20 @@ const OF_JAX: [&str; 8] =
 const WITHOUT_GPU: [&str; 2] = ["was compiled without GPU support", "not compiled with CUDA enabled"];
 /// Diffusers' offload of whole parts.
 const OFFLOADS_PARTS: &str = "enable_model_cpu_offload";
+/// How a script moves a model to the GPU.
+const TO_GPU: [&str; 4] = [".to(\"cuda", ".to('cuda", ".to(device", ".cuda()"];
+/// How vLLM-Omni begins the lines of a stage.
+const STAGE: &str = "[Stage-";
+/// Where an engine's server wakes up.
+const WAKES: &str = "/wake_up";
+/// How `ComfyUI` tells that a part of a model waits in the host's memory.
+const WAITS: &str = " MB offloaded";
+/// And that it pins such memory, or releases files that were mapped for it.
+const PINS: [&str; 2] = ["pinned memory", "release mmap"];
+/// What a script makes pipelines of.
+const MAKES: &[u8] = b"from_pretrained(";
+/// So many lines the call that makes a pipeline may have.
+const CALL_LINES: u64 = 24;
 /// How programs say that they begin to load a model.
 const LOADING: [&str; 5] =
     ["oading the model", "oading model", "oading checkpoint", "oading weights", ".from_pretrained("];
@@ -228,7 +242,9 @@ pub(super) fn around() -> impl Iterator<Item = &'static str> {
         .chain(&SAVED)
         .chain(&TRAINED)
         .chain(&BUFFERS)
-        .chain([&OFFLOADS_PARTS, &SLICE, &ALREADY])
+        .chain(&TO_GPU)
+        .chain(&PINS)
+        .chain([&OFFLOADS_PARTS, &WAITS, &STAGE, &WAKES, &SLICE, &ALREADY])
         .chain(&OF_JAX)
         .chain(&DECODES)
         .chain(&SAMPLES)
@@ -268,6 +284,19 @@ impl Found {
         if words.has_any(&LOADING) {
             seen.loading_line = self.lines + 1;
         }
+        seen.pins_weights |= words.has_any(&PINS);
+        if words.has(STAGE)
+            && let Some(at) = memmem::find(line, STAGE.as_bytes())
+            && let Some(stage) = leading_number(&line[at + STAGE.len()..]).filter(|&stage| stage < u16::BITS)
+        {
+            seen.stages |= 1 << stage;
+        }
+        seen.wakes_server |= words.has(WAKES);
+        seen.keeps_weights_on_host |= words.has(WAITS) && !has(b" 0.00 MB offloaded");
+        if words.has_any(&TO_GPU) {
+            let is_near = seen.loading_line > 0 && self.lines + 1 - seen.loading_line < CALL_LINES;
+            seen.moves_whole |= moves_pipeline(line, is_near);
+        }
         if words.has_any(&SAVING) {
             self.saving_line = self.lines + 1;
         } else if words.has_any(&SAVED) {
@@ -292,6 +321,7 @@ impl Found {
         seen.samples |= words.has_any(&SAMPLES);
         seen.is_windows |= words.has(super::trace::ANCHOR) && is_path_of_windows(line);
         seen.is_windows |= words.has(PAUSE);
+        seen.is_posix |= words.has(super::trace::ANCHOR) && !is_path_of_windows(line) && has(b"\"/");
         seen.calls_ctranslate2 |= words.has_any(&CALLS);
         if words.has(VRAM)
             && let Some(at) = memmem::find(line, VRAM.as_bytes())
@@ -401,6 +431,22 @@ impl Found {
             self.processes.push(Process { pid, bytes: u64::from(mib) << 20 });
         }
     }
+}
+
+/// Whether a line of a script moves a pipeline to the GPU: `pipe.to("cuda")`, `pipe = FluxPipeline.from_pretrained(name).to("cuda")`, or
+/// the end of such a call where it has several lines.
+fn moves_pipeline(line: &[u8], is_near: bool) -> bool {
+    let line = &line[..line.len().min(LINE_BYTES)];
+    let text = line.trim_ascii_start();
+    let Some(at) = TO_GPU.iter().find_map(|call| memmem::find(text, call.as_bytes())) else { return false };
+    let before = text[..at].to_ascii_lowercase();
+    let begin = before.iter().rposition(|byte| !byte.is_ascii_alphanumeric() && !b"_.".contains(byte));
+    let name = &before[begin.map_or(0, |begin| begin + 1)..];
+    let is_of_pipeline = |words: &[u8]| memmem::find(words, b"pipe").is_some();
+    !text.starts_with(b"#")
+        && (is_of_pipeline(name)
+            || memmem::find(&before, MAKES).is_some_and(|call| is_of_pipeline(&before[..call]))
+            || is_near && before == b")")
 }
 
 /// `| 30%   45C    P8   20W / 350W |   23456MiB / 24576MiB |      0%      Default |`, in bytes.

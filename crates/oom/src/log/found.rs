@@ -67,6 +67,24 @@ pub struct Surroundings {
     pub lacks_gpu_build: bool,
     /// It moves the parts of a pipeline to the GPU one after the other.
     pub offloads_parts: bool,
+    /// It moves a pipeline to the GPU as a whole.
+    pub moves_whole: bool,
+    /// The stages of one program whose lines it has, a bit for each: `[Stage-1]`.
+    pub stages: u16,
+    /// A server of an engine is asked to wake up by HTTP.
+    pub wakes_server: bool,
+    /// It has paths of Linux or macOS in tracebacks.
+    pub is_posix: bool,
+    /// Somebody writes that it fails at the same step or epoch each time.
+    pub fails_at_same_step: bool,
+    /// Somebody writes that the system is Windows.
+    pub names_windows: bool,
+    /// A part of a model's weights waits in the host's memory, as `ComfyUI` prints it.
+    pub keeps_weights_on_host: bool,
+    /// It speaks of pinned memory, or of files that weights are mapped from.
+    pub pins_weights: bool,
+    /// It computes answers with the program that trains the model.
+    pub predicts: bool,
     /// The line in which it last began to load a model, from 1 on.
     pub loading_line: u64,
     /// How many buffers of a compiled program it lists, and the largest.
@@ -191,6 +209,10 @@ impl Surroundings {
     /// The work that failed: as the traceback tells, or else what the log speaks of alone.
     pub(crate) fn work(&self, asked: Option<Purpose>) -> Option<Purpose> {
         match asked {
+            None | Some(Purpose::Generate | Purpose::Load) if self.offloads_parts && self.moves_whole => {
+                Some(Purpose::Whole)
+            }
+            None | Some(Purpose::Generate | Purpose::Evaluate) if self.predicts => Some(Purpose::Predict),
             None | Some(Purpose::Generate | Purpose::Load) if self.offloads_parts && !self.decodes => {
                 Some(Purpose::Parts)
             }
@@ -277,4 +299,23 @@ pub struct Found {
     pub command: Command,
     /// What else the log says.
     pub surroundings: Surroundings,
+}
+
+impl Found {
+    /// Drops a message without amounts that only heads a whole one: people copy the line of a dialogue, and the text of the log below it.
+    pub(super) fn drop_headline(&mut self) {
+        let [first, rest @ ..] = &self.groups[..] else { return };
+        let is_empty = first.message.tried_bytes.is_none() && first.message.is_cut;
+        let is_same = |group: &Group| {
+            let (one, other) = (&first.message, &group.message);
+            (one.kind, one.device, one.rank) == (other.kind, other.device, other.rank) && other.tried_bytes.is_some()
+        };
+        if is_empty && rest.first().is_some_and(is_same) {
+            let headline = self.groups.remove(0);
+            self.count = self.count.saturating_sub(headline.count);
+            if let Some(whole) = self.groups.first_mut().filter(|whole| whole.asked == AskedAt::default()) {
+                whole.asked = headline.asked;
+            }
+        }
+    }
 }

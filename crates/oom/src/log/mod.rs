@@ -249,6 +249,10 @@ impl LogReader {
         // A message may end after one that began later.
         self.found.groups.sort_by_key(|group| group.line);
         self.lend_purposes();
+        self.found.drop_headline();
+        let seen = &mut self.found.surroundings;
+        seen.is_windows |= seen.names_windows && !seen.is_wsl && !seen.is_posix && !seen.is_contained;
+        seen.lacks_expandable_segments |= seen.is_windows;
         self.found.settled = self.growth.settled();
         self.found.growths = self.growth.finish();
         self.found.tell_refusal();

@@ -43,6 +43,9 @@ enum Says {
     LoadsOtherwise,
     WarmsUp,
     FollowsEvaluation,
+    Predicts,
+    Windows,
+    SameStep,
 }
 
 /// A kind of device beside NVIDIA's GPUs, by the names that its logs and users have for it.
@@ -72,7 +75,7 @@ pub enum FrontEnd {
 }
 
 /// The words, which people write in any case.
-const WORDS: [(Says, &[&str]); 27] = [
+const WORDS: [(Says, &[&str]); 30] = [
     (
         Says::Trains,
         &[
@@ -260,6 +263,12 @@ const WORDS: [(Says, &[&str]); 27] = [
             "without eval",
         ],
     ),
+    (
+        Says::Predicts,
+        &["do_predict", "trainer.predict(", "evaluate & predict", "evaluate and predict", "evaluation and prediction"],
+    ),
+    (Says::Windows, &["windows"]),
+    (Says::SameStep, &["same epoch", "same step", "same iteration", "same batch every time", "same image every time"]),
     // vLLM's last part of a start.
     (Says::WarmsUp, &["compile_or_warm_up_model", "_dummy_sampler_run"]),
     // A shell that ends at once sets it.
@@ -538,6 +547,21 @@ fn counts(says: Says, line: &[u8], found: std::ops::Range<usize>) -> bool {
             let after = line[end..].trim_ascii_start();
             !OF_SETTING.iter().any(|word| after.starts_with(word.as_bytes()))
         }
+        // A line of a report's form: sentences compare systems, and speak of windows of attention.
+        Says::Windows => {
+            let before = line[..end - word.len()].trim_ascii().to_ascii_lowercase();
+            let rest = line[end..].trim_ascii();
+            let is_release = [&b"10"[..], b"11", b"-10", b"-11"].iter().any(|release| rest.starts_with(release));
+            let is_label =
+                [&b""[..], b"os:", b"- os:", b"platform:", b"- platform:", b"system:"].contains(&&before[..]);
+            is_label && (rest.is_empty() || is_release)
+        }
+        // Listings of settings have it where it is off.
+        Says::Predicts if word.eq_ignore_ascii_case(b"do_predict") => {
+            let is_flag = line[..end - word.len()].ends_with(b"--");
+            let after = line[end..].trim_ascii_start().to_ascii_lowercase();
+            is_switched_on(line, end - word.len(), word.len()) || is_flag && !after.starts_with(b"false")
+        }
         _ => true,
     }
 }
@@ -580,6 +604,9 @@ impl ProseReader {
                     Says::LostVariable => &mut seen.loses_variable,
                     Says::FollowsEvaluation => &mut seen.follows_evaluation,
                     Says::WarmsUp => &mut seen.warms_up,
+                    Says::SameStep => &mut seen.fails_at_same_step,
+                    Says::Predicts => &mut seen.predicts,
+                    Says::Windows => &mut seen.names_windows,
                     Says::LoadsOtherwise => &mut seen.loads_otherwise,
                     Says::Of(device) => {
                         seen.names_devices[*device as usize] = true;

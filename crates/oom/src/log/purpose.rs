@@ -25,6 +25,10 @@ pub enum Purpose {
     Data,
     /// They move parts of a pipeline to the GPU one after the other, and one part alone fills it.
     Parts,
+    /// They move a pipeline to the GPU as a whole, although its parts were to take turns there.
+    Whole,
+    /// They predict with a model that was trained, by the program that trains it.
+    Predict,
     /// They add a tensor to a list, or to a tensor that grows with each call.
     Collect,
 }

@@ -290,13 +290,26 @@ fn nothing(found: &Found, name: &str) -> Problem {
     if mention.is_none() && has_started(found) {
         return Problem::new(format!("{name} contains no known out-of-memory error"))
             .because(cause)
-            .hint("if the run fails later, give the lines of that failure");
+            .hint(format!("{}if the run fails later, give the lines of that failure", less_cache(engine)));
     }
     Problem::new(format!("{name} contains no known out-of-memory error")).because(cause).hint(
         "give the whole error, from `OutOfMemoryError:` or `RuntimeError:` to the end of its paragraph, or the log \
          of the rank that failed first, or the snapshot that `torch.cuda.memory._dump_snapshot` wrote; a process \
          killed by the system (`Killed`, exit code 137) ran out of host memory, not GPU memory",
     )
+}
+
+/// The setting of an engine's share, for those who did not expect it.
+fn less_cache(engine: Option<&str>) -> String {
+    let setting = match engine {
+        Some("vllm") => "--gpu-memory-utilization",
+        Some("sglang") => "--mem-fraction-static",
+        Some("tensorrt-llm") => {
+            "kv_cache_free_gpu_memory_fraction (free_gpu_memory_fraction), or max_tokens_in_paged_kv_cache"
+        }
+        _ => return String::new(),
+    };
+    format!("to give the cache less of the GPU, set {setting}; ")
 }
 
 /// Whether an engine printed that it has a KV cache.
