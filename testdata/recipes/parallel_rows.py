@@ -7,7 +7,7 @@ error on standard error. Set-ups that OUT has already are not run again.
 
 `ddp`, `fsdp`, `tp`, `pp` are numbers of ranks. `ddp`: `DistributedDataParallel`. `fsdp`: `fully_shard` of each layer and of the model; under
 `autocast` with the `MixedPrecisionPolicy` of accelerate. `tp`: the plan of transformers. `pp`: stages of `torch.distributed.pipelining`, with
-`schedule` and `rank`; `accumulation` is the number of micro-batches. `zero`: the stage of DeepSpeed.
+`schedule` and `rank`, each divided between `tp` ranks; `accumulation` is the number of micro-batches. `zero`: the stage of DeepSpeed.
 """
 
 import gc
@@ -57,17 +57,35 @@ def fully_sharded(row, model, mesh):
     return model
 
 
+def mesh_of(names, sizes):
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh("cuda", sizes, mesh_dim_names=names)
+
+
+def tensor_parallel(model, mesh):
+    from transformers.distributed.tensor_parallel import apply_tensor_parallelism
+
+    apply_tensor_parallelism(model, mesh)
+    model.tie_weights()
+
+
+def stepping_of(row, model):
+    optimizer = optimizer_of(row, model)
+    if row.get("tp", 1) > 1:
+        # Only some parameters are `DTensor`s: transformers' Trainer steps through them one by one.
+        for group in optimizer.param_groups:
+            group.update(foreach=False, fused=False)
+    return optimizer
+
+
 def placed(row, model):
     """The model on the card, or the part of it that this rank has."""
     tensor, data = row.get("tp", 1), row.get("fsdp", 1)
     mesh = None
     if tensor > 1:
-        from torch.distributed.device_mesh import init_device_mesh
-        from transformers.distributed.tensor_parallel import apply_tensor_parallelism
-
-        mesh = init_device_mesh("cuda", (data, tensor), mesh_dim_names=("data", "tensor"))
-        apply_tensor_parallelism(model, mesh["tensor"])
-        model.tie_weights()
+        mesh = mesh_of(("data", "tensor"), (data, tensor))
+        tensor_parallel(model, mesh["tensor"])
         mesh = mesh["data"]
     if data > 1:
         model = fully_sharded(row, model, mesh)
@@ -86,11 +104,7 @@ def train(row, model, config):
     plain.train()
     if row["ckpt"]:
         plain.gradient_checkpointing_enable()
-    optimizer = optimizer_of(row, model)
-    if row.get("tp", 1) > 1:
-        # Only some parameters are `DTensor`s: transformers' Trainer steps through them one by one.
-        for group in optimizer.param_groups:
-            group.update(foreach=False, fused=False)
+    optimizer = stepping_of(row, model)
     lower = TYPES.get(row["autocast"])
     for _ in range(3):
         for _ in range(row.get("accumulation", 1)):
@@ -131,8 +145,13 @@ class Stage(torch.nn.Module):
 def train_stage(row, model, config):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-    count, rank, stages = row.get("accumulation", 1), row["rank"], row["pp"]
+    tensor, stages = row.get("tp", 1), row["pp"]
+    count, rank, group = row.get("accumulation", 1), row["rank"] // tensor, None
     of_loss = model.loss_function
+    if tensor > 1:
+        mesh = mesh_of(("stage", "tensor"), (stages, tensor))
+        tensor_parallel(model, mesh["tensor"])
+        group = mesh["stage"].get_group()
     part = Stage(model, rank, stages).to_empty(device="cuda").train()
     if row["ckpt"]:
         part.body.gradient_checkpointing_enable()
@@ -141,11 +160,11 @@ def train_stage(row, model, config):
     logits = torch.empty(row["b"], row["s"], config.vocab_size, dtype=TYPES[row["dtype"]], device="meta")
     stage = PipelineStage(
         part, rank, stages, torch.device("cuda", torch.cuda.current_device()), input_args=ids if part.is_first else hidden,
-        output_args=logits if part.is_last else hidden,
+        output_args=logits if part.is_last else hidden, group=group,
     )
     kinds = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}
     schedule = kinds[row["schedule"]](stage, count, loss_fn=lambda out, target: of_loss(out, target, vocab_size=config.vocab_size))
-    optimizer = optimizer_of(row, part)
+    optimizer = stepping_of(row, part)
     for _ in range(3):
         x = torch.randint(0, 100, (count * row["b"], row["s"]), device="cuda")
         given = [x] if part.is_first else []

@@ -573,7 +573,7 @@ fn is_spread_as_in_dry_runs(architecture: &Architecture, setup: &Setup) -> bool 
                 is_plain && is_one_by_one && (parallel.world_size <= 1 || parallel.sharding == Sharding::Fsdp)
             }
             (false, true) => is_plain && parallel.world_size <= 1 && setup.autocast.is_none(),
-            (true, true) => false,
+            (true, true) => is_plain && is_one_by_one && parallel.world_size <= 1 && setup.autocast.is_none(),
         }
 }
 
