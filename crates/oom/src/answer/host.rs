@@ -2,7 +2,8 @@
 
 use highwater_units::size;
 
-use super::{KILL_LINES, because, general};
+use super::strongest::KILL_LINES;
+use super::{because, general};
 use crate::diagnosis::{Cause, Diagnosis};
 use crate::log::{Event, Found};
 use crate::program::Program;

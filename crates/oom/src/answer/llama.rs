@@ -164,7 +164,6 @@ fn layout(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     (because(Cause::TooBig, text), steps)
 }
 
-/// The KV cache of a whole context in the host's memory.
 /// Its own buffers in the host's memory: `CUDA_Host` is the host's, too.
 fn of_host(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     let (diagnosis, mut steps) = general::of_host(event, Some(Program::Llama));
@@ -177,6 +176,7 @@ fn of_host(event: &Event, found: &Found) -> (Diagnosis, Vec<Step>) {
     (diagnosis, steps)
 }
 
+/// The KV cache of a whole context in the host's memory.
 fn cache_of_host(event: &Event, log: &EngineLog) -> (Diagnosis, Vec<Step>) {
     let (mut diagnosis, _) = general::of_host(event, Some(Program::Llama));
     if let (Some(tokens), Some(bytes)) = (log.max_model_len, event.requested()) {

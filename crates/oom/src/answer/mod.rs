@@ -14,6 +14,7 @@ mod other_engines;
 mod refusals;
 mod sglang;
 mod shape;
+mod strongest;
 mod summary;
 mod tensorflow;
 mod tensorrt;
@@ -38,6 +39,7 @@ use added::{
     flat_buffers, fused_attention, in_chunks, lost_variable, many_trained, of_one_sample, restart_kernel,
     restore_on_host, restored, shard, state_on_host, wait_for_launches,
 };
+use strongest::{absurd, is_absurd, strongest, weight};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +68,11 @@ pub struct Answer {
 /// More than a smaller share of a GPU frees.
 const BEYOND_SHARE_BYTES: u64 = 32 << 30;
 
-/// More than this is no step of a large batch, but a wrong size.
-const LARGEST_STEP_BYTES: u64 = 16 << 40;
-
 /// Scores of attention that are worth a word.
 const LARGE_SCORES_BYTES: u64 = 1 << 30;
 
 /// Slices whose memory an answer tells.
 const SHOWN_SLICES: usize = 7;
-
-/// Kills by the system, for want of the host's memory.
-const KILLS: [&str; 2] = ["oom-kill", "limit-kill"];
-/// The kernel prints its tables between the first and the last line of one kill.
-const KILL_LINES: u64 = 500;
 
 /// Engines compute what they refuse: the line that does so is not the program's.
 const ENGINES: [&str; 7] = ["vllm-", "sglang-", "tgi-", "trtllm-", "llama-", "ollama-", "lmdeploy"];
@@ -146,7 +140,7 @@ fn of_log(found: &Found) -> Option<Answer> {
     // In the order in which they are worth a try: not each has a number.
     let (mut diagnosis, mut steps) = of_event(event, found)?;
     with_own(&mut steps, diagnosis.cause, event, found);
-    while_loading(&mut steps, diagnosis.cause, event, found);
+    replace_by_loading(&mut steps, diagnosis.cause, event, found);
     if let Some(limit) = event.bytes("limit").filter(|_| event.id == "single-allocation") {
         diagnosis.notes.extend(added::refused_below(limit, &mut steps, found));
     }
@@ -190,7 +184,7 @@ fn of_log(found: &Found) -> Option<Answer> {
 }
 
 /// Puts what helps while weights are loaded in the place of smaller batches and inputs, which are not there yet.
-fn while_loading(steps: &mut [Step], cause: Cause, event: &Event, found: &Found) {
+fn replace_by_loading(steps: &mut [Step], cause: Cause, event: &Event, found: &Found) {
     let is_of_gpu = matches!(cause, Cause::TooBig | Cause::Unknown | Cause::OutsidePyTorch);
     if !is_of_gpu || !event.asked.loads() || ENGINES.iter().any(|engine| event.id.starts_with(engine)) {
         return;
@@ -449,7 +443,7 @@ fn of_message(situation: Situation, found: &Found) -> Answer {
         }
         let own = found.surroundings.own_steps(found.groups.first().and_then(|group| group.asked.purpose));
         if situation.kind == Kind::Driver && !own.is_empty() {
-            // Only the models can give way; a snapshot helps the program's authors. Of a trainer nobody knows what failed.
+            // Only the models can give way; a snapshot helps the program's authors. A trainer's error does not say which call failed.
             let is_unknown = found.surroundings.is_training() == Some(true)
                 && group.is_some_and(|group| group.asked.innermost.is_none() && group.asked.purpose.is_none());
             if is_unknown && !situation.is_windows {
@@ -597,63 +591,6 @@ fn several_ranks(found: &Found) -> Option<String> {
     ))
 }
 
-/// The event that tells most; the earliest of these.
-fn strongest(found: &Found) -> Option<(usize, &Event)> {
-    let events = found.events.iter().enumerate();
-    // A size that nothing has tells more than whose memory it is.
-    let pinned = found.events.iter().filter(|event| event.id == "llama-pinned").map(|event| event.line).max();
-    let rank = |event: &Event| (is_absurd(event), if retells(event, pinned) { 0 } else { weight(event) });
-    let (at, event) = events.min_by_key(|(_, event)| (std::cmp::Reverse(rank(event)), event.line))?;
-    Some(KILLS.contains(&event.id).then(|| fullest_kill(event, found)).flatten().unwrap_or((at, event)))
-}
-
-/// Whether a sentence before llama.cpp's words on pinned memory tells, in a person's words, what they say.
-fn retells(event: &Event, pinned: Option<u64>) -> bool {
-    let is_of_host = event.id == "general" && event.text("place") == Some("host");
-    is_of_host && pinned > Some(event.line)
-}
-
-/// Of the lines that tell of one kill, the one with the process and its memory.
-fn fullest_kill<'f>(first: &Event, found: &'f Found) -> Option<(usize, &'f Event)> {
-    let is_same = |event: &Event| {
-        let pids = event.number("pid").zip(first.number("pid"));
-        KILLS.contains(&event.id)
-            && event.rank == first.rank
-            && event.line.abs_diff(first.line) <= KILL_LINES
-            && pids.is_none_or(|(one, other)| one == other)
-    };
-    let events = found.events.iter().enumerate().filter(|(_, event)| is_same(event));
-    // Who was killed at a limit matters more than by which words.
-    events.max_by_key(|(at, event)| {
-        (event.id == "limit-kill", event.number("pid").is_some(), event.values.len(), std::cmp::Reverse(*at))
-    })
-}
-
-/// How much an event tells: 3 for what explains PyTorch's message too, 2 for what explains an error without numbers, 1
-/// for what often follows from something else.
-fn weight(event: &Event) -> u8 {
-    match event.id {
-        "vllm-load" | "tgi-load" => 2,
-        // It may be a warning or one refused request, or its failure is told better by another.
-        "vllm-request" | "sglang-request" | "tgi-request" | "sglang-unbalanced" | "sglang-leak" | "llama-fit"
-        | "no-batch-size" | "evaluation" | "bare" => 1,
-        id if id.starts_with("vllm-") || id.starts_with("sglang-") || id.starts_with("tgi-") => 3,
-        // It says which of two limits a failed request met.
-        "trtllm-create" | "trtllm-cache" | "llama-vulkan-limit" | "single-allocation" => 3,
-        // A warning, totals beside an error, or what follows from something that ended before.
-        "bfc-totals" | "driver-refusal" | "launcher-kill" | "tensorflow-warning" | "variable" | "loss-nan"
-        | "on-cpu" | "halved-batch" | "spilled" | "mlx-large" => 0,
-        // The only numbers of a message that PyTorch's own words do not cover.
-        "npu" if event.bytes("free").is_some() => 3,
-        "general" if event.text("place") == Some("unknown") => 0,
-        "general" | "general-set-up" | "runtime" | "level-zero" | "pin-thread" | "bus-error" | "xla-device"
-        | "tensorflow-pool" | "tensorrt-tactic" | "sigkill" | "worker-exited" | "worker-died" | "trtllm-request"
-        | "capture" | "llama-pinned" | "assertion" | "illegal-access" | "kernel-image" | "old-driver" | "busy"
-        | "launch" | "hardware" | "xid" | "cudnn-unsupported" | "all-reduce" => 1,
-        _ => 2,
-    }
-}
-
 /// The failure of Windows' commit limit that explains why the driver refused a small request with much free.
 fn full_host<'f>(situation: &Situation, found: &'f Found) -> Option<(usize, &'f Event)> {
     let is_refused = diagnosis(situation).cause == Cause::Refused;
@@ -686,50 +623,6 @@ fn of_event(event: &Event, found: &Found) -> Option<(Diagnosis, Vec<Step>)> {
         .or_else(|| refusals::explain(event, found))
         .or_else(|| not_memory::explain(event, found))
         .or_else(|| growth::explain(event, found))
-}
-
-/// No device has so much, or no machine.
-fn absurd_bytes(event: &Event) -> u64 {
-    match event.id {
-        "host-allocator" | "pinned" | "shm" => 1 << 46,
-        _ => 1 << 40,
-    }
-}
-
-/// Whether a request is larger than any memory. A pool's request to the driver has an answer of its own.
-fn is_absurd(event: &Event) -> bool {
-    event.id != "xla-device" && event.requested().is_some_and(|bytes| bytes >= absurd_bytes(event))
-}
-
-/// A request that no GPU or host could serve.
-fn absurd(event: &Event, bytes: u64) -> (Diagnosis, Vec<Step>) {
-    if event.origin.contains("JAX") && bytes < LARGEST_STEP_BYTES {
-        let text = format!(
-            "{} requested {} at once, which can never fit: most likely the temporaries of one compiled step, for the whole batch and \
-             sequence or all scores of an attention; or a size is wrong",
-            event.origin,
-            size(bytes)
-        );
-        let less = Step::new(
-            "split-request",
-            "compute less in one compiled step: micro-batches, shorter sequences, recomputed activations, attention that never holds all scores",
-            "no setting of the allocator helps, nor does memory of other processes; where the shapes are small, check a dynamic axis",
-        );
-        let change = "jax.checkpoint (rematerialisation), gradients accumulated over micro-batches, a fused attention";
-        return (because(Cause::NeverFits, text), vec![less.with(change)]);
-    }
-    let text = format!(
-        "{} requested {} at once, which can never fit: a size is wrong (negative, overflowed or overwritten), or it grows with the square of the \
-         input, as attention scores do",
-        event.origin,
-        size(bytes)
-    );
-    let step = Step::new(
-        "split-request",
-        "check the shapes of the operator's inputs, especially of a dynamic axis",
-        "no setting of the allocator helps",
-    );
-    (because(Cause::NeverFits, text), vec![step])
 }
 
 /// A diagnosis without notes.

@@ -463,13 +463,13 @@ fn no_library(event: &Event) -> (Diagnosis, Vec<Step>) {
     let text = format!(
         "the program did not find a library that it needs, {named}: memory did not run out, and neither a smaller model nor a larger GPU helps"
     );
-    let (package, cuda) = if event.origin == "cuDNN" { ("cudnn", "cu12") } else { ("cublas", "cu12") };
+    let package = if event.origin == "cuDNN" { "cudnn" } else { "cublas" };
     let version = match (event.origin, release) {
         ("cuDNN", Some(release)) => format!("=={release}.*"),
         _ => String::new(),
     };
     // The number of cuBLAS's file is CUDA's.
-    let cuda = if event.origin == "cuBLAS" && release == Some(11) { "cu11" } else { cuda };
+    let cuda = if event.origin == "cuBLAS" && release == Some(11) { "cu11" } else { "cu12" };
     let install = Step::new(
         "install-library",
         format!("install {named}, and let the loader find it; or use a release of the program that was built for the one that is installed"),

@@ -542,7 +542,7 @@ pub(super) fn cumem(log: &EngineLog, found: &Found) -> (Diagnosis, Vec<Step>) {
         Step::new(
             "end-process",
             "put the other servers of this GPU to sleep, and see that their memory is free, before this one wakes up",
-            "a sleep keeps the CUDA context, graphs and what the pool does not hold",
+            "sleep mode releases the pool alone: the CUDA context, graphs and memory outside the pool stay",
         )
         .with("nvidia-smi on that machine, at that moment; POST /sleep?level=1 of the others first")
     } else {

@@ -1,9 +1,10 @@
 //! What was found in a log.
 
+use super::command::Command;
 use super::dimensions::Dimensions;
 use super::event::Event;
 use super::growth::{Growth, Settled};
-use super::prose::{Command, FrontEnd};
+use super::prose::FrontEnd;
 use super::purpose::Purpose;
 use super::refusal::Refusal;
 use super::summary::MemorySummary;

@@ -4,6 +4,7 @@
 //! length, whatever it holds.
 
 mod broken;
+mod command;
 mod context;
 mod dimensions;
 mod event;
@@ -23,6 +24,8 @@ mod trace;
 use std::collections::hash_map::Entry;
 
 use broken::LastLine;
+pub(crate) use command::is_same_flag;
+pub use command::{Command, Flag};
 pub use dimensions::Dimensions;
 pub use event::Event;
 use event::EventIndex;
@@ -33,9 +36,8 @@ use limits::LimitReader;
 use line::{plain, unboxed, unescaped, unquoted, without_emphasis};
 use memchr::memmem;
 use origin::{Origin, named_rank, origin};
+pub use prose::FrontEnd;
 use prose::ProseReader;
-pub(crate) use prose::is_same_flag;
-pub use prose::{Command, Flag, FrontEnd};
 pub use purpose::Purpose;
 pub use refusal::Refusal;
 pub(crate) use refusal::has_gone_on;

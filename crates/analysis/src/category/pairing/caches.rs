@@ -88,7 +88,7 @@ impl Pairing {
         }
         // What is kept once may be an output.
         kept_at.retain(|_, count| *count > 1);
-        // Calls of several kinds, such as of a prompt and of a token, keep the cache at different lines; a graph is of one call.
+        // A model keeps its cache at one set of lines for a prompt and at another for a token. A graph belongs to one call.
         let mut places_of_call: FxHashMap<u32, FxHashSet<StackId>> = FxHashMap::default();
         for &(row, place) in kept_rows.iter().filter(|(_, place)| kept_at.contains_key(place)) {
             places_of_call.entry(end_of(row)).or_default().insert(place);

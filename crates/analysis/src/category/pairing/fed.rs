@@ -30,7 +30,7 @@ pub(super) struct Fed {
     outputs: FxHashSet<u64>,
     /// By the binary logarithm of their bytes, where each is allocated, with the latest free of all up to it.
     held: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// Places that go through the parameters of a program without modules, each with the sizes of what it replaces.
+    /// In a program without modules, the places that visit all parameters, each with the sizes of the blocks that it replaces.
     sweeping: FxHashMap<StackId, FxHashSet<u64>>,
 }
 
