@@ -273,8 +273,8 @@ pub const RULES: &[Rule] = &[
         OptimizerState,
         "replaced-by-sweep",
         &[Program],
-        "no modules: allocated by a line that goes through the parameters, alive after the next backward pass, and not as large as a \
-         gradient, and the line replaces such blocks: state of the program's own, such as moments in 8 bits",
+        "no modules: allocated by a line that visits all parameters and replaces blocks of this size; alive after the next backward pass, and \
+         not as large as a gradient: state of the program's own, such as moments in 8 bits",
         |case| case.is_replaced_by_sweep(),
     ),
     rule(
@@ -500,7 +500,7 @@ pub const RULES: &[Rule] = &[
         "replaced-in-step",
         &[Untold],
         "allocated before the recording, and freed in an optimizer step that allocates a block of this size and keeps it; or freed by the \
-         program, and the first optimizer step behind makes as many of each such size: an optimizer is constructed anew",
+         program, and the next optimizer step makes as many blocks of each such size: the program constructs a new optimizer",
         |case| case.is_replaced_in_step() || case.is_outdated(),
     ),
     rule(
